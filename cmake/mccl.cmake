@@ -1,0 +1,32 @@
+# Flags and the two functions that every folder uses.
+
+add_library(mccl_flags INTERFACE)
+target_compile_options(mccl_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
+  -Woverloaded-virtual -Wswitch-enum -Wundef -Wold-style-cast -Werror -ffp-contract=off)
+target_include_directories(mccl_flags INTERFACE
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+if(MCCL_SANITIZE)
+  target_compile_options(mccl_flags INTERFACE -fsanitize=${MCCL_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(mccl_flags INTERFACE -fsanitize=${MCCL_SANITIZE})
+endif()
+
+# mccl_library(NAME SOURCES a.cc ... DEPENDS base ...): target mccl_NAME from this folder.
+function(mccl_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  add_library(mccl_${name} STATIC ${ARG_SOURCES})
+  list(TRANSFORM ARG_DEPENDS PREPEND mccl_)
+  target_link_libraries(mccl_${name} PUBLIC ${ARG_DEPENDS} mccl_flags PRIVATE ${ARG_LINK})
+endfunction()
+
+# mccl_test(NAME SOURCES a_test.cc ... DEPENDS ir ...): one GoogleTest program, run as one ctest case.
+function(mccl_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  list(TRANSFORM ARG_DEPENDS PREPEND mccl_)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} mccl_flags ${ARG_LINK} GTest::gtest
+    GTest::gmock GTest::gtest_main Threads::Threads)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+endfunction()

@@ -1,0 +1,33 @@
+#include "algorithms/catalog.h"
+
+#include <array>
+
+namespace mccl {
+
+// One line per algorithm, here and nowhere else.
+#define MCCL_ALGORITHMS(X) \
+  X(kAllReduceRing)
+
+#define MCCL_DECLARE(name) extern const Algorithm name;
+MCCL_ALGORITHMS(MCCL_DECLARE)
+#undef MCCL_DECLARE
+
+namespace {
+
+constexpr std::array kCatalog = {
+#define MCCL_ADDRESS(name) &name,
+    MCCL_ALGORITHMS(MCCL_ADDRESS)
+#undef MCCL_ADDRESS
+};
+
+}  // namespace
+
+std::span<const Algorithm* const> catalog() { return kCatalog; }
+
+const Algorithm* find_algorithm(std::string_view name) {
+  for (const Algorithm* algorithm : kCatalog)
+    if (algorithm->name == name) return algorithm;
+  return nullptr;
+}
+
+}  // namespace mccl

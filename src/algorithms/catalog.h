@@ -1,0 +1,49 @@
+// The built-in algorithms. Adding one: its own file with a `const Algorithm k...`, one line in
+// catalog.cc, one golden case in test/golden/algorithms. Everything else enumerates this list.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "mccl/program.h"
+#include "mccl/status.h"
+
+namespace mccl {
+
+struct Fraction {
+  int64_t numerator = 0;
+  int64_t denominator = 1;
+};
+
+// Closed form, a test compares it with the lowered program for small rank counts. S = bytes of a
+// block for all_reduce and broadcast, of the whole output for all_gather.
+struct AlgorithmCost {
+  int hops = 0;              // messages on the longest chain of dependent messages
+  int messages = 0;          // messages that the busiest rank sends in one iteration
+  Fraction bytes_sent;       // by the busiest rank, over S
+  Fraction bytes_reduced;    // by the busiest rank, over S
+  Fraction scratch_bytes;    // of the hungriest rank, over S
+  bool is_pipelined = false; // hops overlap slice by slice: time is hops * max(alpha, bytes per hop / B)
+};
+
+struct Algorithm {
+  std::string_view name;  // "all_reduce_ring"
+  Collective collective;
+  std::string_view reference;  // author and year
+  int rank_count_max;
+  // Channel sets: consecutive operations rotate over so many sets of streams (law L2).
+  int channel_sets;
+  // Every rank reduces in rank order (admitted under canonical determinism).
+  bool reduces_in_rank_order;
+  AlgorithmCost (*cost)(int rank_count);
+  Result<Program> (*build)(int rank_count);  // 1 <= rank_count <= rank_count_max
+};
+
+// In catalogue order, which is also the order of ties. Pointers live for ever.
+std::span<const Algorithm* const> catalog();
+
+// Null when there is none of that name.
+const Algorithm* find_algorithm(std::string_view name);
+
+}  // namespace mccl

@@ -1,0 +1,70 @@
+#include "base/dtype.h"
+
+#include <array>
+
+#include "base/check.h"
+
+namespace mccl {
+namespace {
+
+constexpr std::array kDataTypes = {
+    DataTypeRow{DataType::Float32, "float32", 4, true},
+    DataTypeRow{DataType::BFloat16, "bfloat16", 2, true},
+    DataTypeRow{DataType::Int64, "int64", 8, false},
+};
+
+constexpr std::array kCollectives = {Collective::AllReduce, Collective::AllGather,
+                                     Collective::Broadcast};
+constexpr std::array kReduceOps = {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Min, ReduceOp::Max};
+
+template <typename T>
+std::optional<T> find_by_name(std::span<const T> all, std::string_view name,
+                              std::string_view (*spelling)(T)) {
+  for (const T& one : all)
+    if (spelling(one) == name) return one;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const DataTypeRow> data_types() { return kDataTypes; }
+std::span<const Collective> all_collectives() { return kCollectives; }
+std::span<const ReduceOp> all_reduce_ops() { return kReduceOps; }
+
+std::string_view collective_name(Collective collective) {
+  switch (collective) {
+    case Collective::AllReduce: return "all_reduce";
+    case Collective::AllGather: return "all_gather";
+    case Collective::Broadcast: return "broadcast";
+  }
+  MCCL_CHECK(false && "a collective outside the enum");
+  return {};
+}
+
+std::string_view reduce_op_name(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::Sum: return "sum";
+    case ReduceOp::Avg: return "avg";
+    case ReduceOp::Min: return "min";
+    case ReduceOp::Max: return "max";
+  }
+  MCCL_CHECK(false && "a reduce op outside the enum");
+  return {};
+}
+
+std::string_view dtype_name(DataType dtype) { return kDataTypes[static_cast<size_t>(dtype)].name; }
+size_t dtype_bytes(DataType dtype) { return kDataTypes[static_cast<size_t>(dtype)].bytes; }
+
+std::optional<Collective> find_collective(std::string_view name) {
+  return find_by_name<Collective>(kCollectives, name, &collective_name);
+}
+std::optional<ReduceOp> find_reduce_op(std::string_view name) {
+  return find_by_name<ReduceOp>(kReduceOps, name, &reduce_op_name);
+}
+std::optional<DataType> find_dtype(std::string_view name) {
+  for (const DataTypeRow& row : kDataTypes)
+    if (row.name == name) return row.dtype;
+  return std::nullopt;
+}
+
+}  // namespace mccl

@@ -1,0 +1,49 @@
+// Programs as text: XML in and out.
+//
+// Reading takes every dialect that notes on MSCCL list (microsoft/msccl, Azure's, RCCL's) and ours,
+// reports all faults at once with line and column, and trusts no number. Reading proves nothing:
+// what comes out still goes through the verifier.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mccl/program.h"
+#include "mccl/status.h"
+
+namespace mccl {
+
+enum class XmlDialect : uint8_t {
+  Mccl,   // ours: long names, several dependences per step, fold
+  Msccl,  // microsoft/msccl's: short codes, nop steps for further dependences; no fold
+};
+
+struct XmlFault {
+  int line = 0;    // 1-based
+  int column = 0;  // 1-based, in bytes
+  std::string text;
+};
+
+struct XmlReadResult {
+  Program program;               // valid only when there are no faults
+  XmlDialect dialect = XmlDialect::Mccl;
+  std::vector<XmlFault> faults;  // in document order
+  bool is_ok() const { return faults.empty(); }
+  // "name:line:column: text", one fault per line.
+  std::string to_string(std::string_view file_name) const;
+};
+
+// Limits on what is read; each excess is a fault with both numbers.
+constexpr size_t kXmlBytesMax = 256u << 20;
+constexpr int kXmlRanksMax = 4096;
+constexpr int kXmlChunksMax = 1 << 20;
+constexpr int kXmlChannelMax = 1023;
+
+XmlReadResult read_xml(std::string_view text);
+
+// Canonical: the same program gives the same bytes, and write(read(write(p))) == write(p). An error
+// names the first instruction or field that the dialect cannot say.
+Result<std::string> write_xml(const Program& program, XmlDialect dialect);
+
+}  // namespace mccl

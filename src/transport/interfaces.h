@@ -1,0 +1,32 @@
+// Which of this host's addresses peers should use.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mccl/status.h"
+
+namespace mccl {
+
+struct InterfaceAddress {
+  std::string name;     // "eth0"
+  std::string address;  // numeric, without scope
+  bool is_loopback = false;
+  bool is_ipv6 = false;
+  bool is_up = true;
+  int prefix_length = 0;
+};
+
+// Every address of every interface that is up, in the kernel's order.
+Result<std::vector<InterfaceAddress>> list_interfaces();
+
+// Applies MCCL_SOCKET_IFNAME: a comma list of names (prefix match as in NCCL), globs, `=exact`,
+// `^exclude` (leading ^ inverts the whole list), addresses and CIDR blocks; "" chooses by itself:
+// the address that routes to `master_address` (the rendezvous host) if given and not loopback, else the
+// first non-loopback non-virtual IPv4 (docker*, veth*, virbr*, br-* come last), else loopback.
+// InvalidArgument names the pattern and lists what the host has.
+Result<InterfaceAddress> choose_interface(const std::vector<InterfaceAddress>& interfaces,
+                                          const std::string& pattern,
+                                          const std::string& master_address);
+
+}  // namespace mccl
