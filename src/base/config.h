@@ -1,0 +1,96 @@
+// Every setting of mccl. A Config is a plain value; the environment is read in one place
+// (read_environment) and interpreted by a pure function, so that two communicators of one process
+// may run with different settings and tests need no environment.
+//
+// Adding a setting: a documented field here and a row in the table of config.cc. docs/settings.md
+// is generated from the table (`make docs`).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "mccl/status.h"
+
+namespace mccl {
+
+// Where the cost model takes its figures from.
+enum class CostProfile : uint8_t {
+  Auto,      // by the kind of link between the ranks
+  Loopback,  // all ranks on one host
+  Lan,       // hosts on an Ethernet
+  Paper,     // the rule and the figures of the MCCL paper
+};
+
+std::string_view cost_profile_name(CostProfile profile);
+
+struct Config {
+  // Which interface or address peers use; transport/interfaces.h has the syntax. Empty: chosen.
+  std::string socket_interfaces;
+  // Ports that a listener may take, both ends included. 0 and 0: any free port.
+  int port_first = 0;
+  int port_last = 0;
+  // Kernel buffer of each direction of a connection, in bytes. 0: the kernel's own tuning.
+  int64_t socket_buffer_bytes = 0;
+  // Most bytes that a communicator may hold for operations that are not posted here yet.
+  int64_t park_limit_bytes = int64_t{256} << 20;
+  // Algorithms that may be chosen: a list or a program's name, in lower case. Empty: all.
+  std::string algorithms;
+  // A call that none of `algorithms` serves is an error instead of a fallback with a notice.
+  bool is_algorithm_strict = false;
+  // Only programs that reduce in rank order: bits do not depend on size, tuning or algorithm.
+  bool is_canonical_order = false;
+  // Deadline of an operation where the caller gives none, and of the rendezvous.
+  TimeNs timeout_ns = 1800 * kNsPerSecond;
+  // How long a peer's host may be silent before it counts as lost.
+  TimeNs peer_timeout_ns = 10 * kNsPerSecond;
+  LogLevel log_level = LogLevel::Warning;
+  CostProfile cost_profile = CostProfile::Auto;
+
+  bool operator==(const Config&) const = default;
+};
+
+// Job: every rank must have the same value, which is checked at the handshake. Local: each rank its
+// own.
+enum class SettingScope : uint8_t { Job, Local };
+
+// One setting. The table is the source of parsing, of comparing and of the documentation.
+struct SettingRow {
+  std::string_view name;  // "MCCL_TIMEOUT"
+  std::string_view type;  // what is allowed, as error messages and the documentation say it
+  std::string_view unit;  // empty when it has none
+  SettingScope scope;
+  std::string_view effect;
+  std::vector<std::string_view> fallbacks;  // foreign variables, first one set wins
+  // False when `text` is not allowed; `config` is untouched then. `text` is never empty.
+  std::function<bool(std::string_view text, Config* config)> parse;
+  // The canonical text of the value; parse accepts it unless it is empty.
+  std::function<std::string(const Config& config)> write;
+};
+
+// All settings, by name.
+std::span<const SettingRow> settings();
+
+// Names and values as they stand in an environment.
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// The variables of this process that can matter here (MCCL_, NCCL_ and GLOO_ names). The only
+// reader of the environment; not to be called while another thread changes it.
+Environment read_environment();
+
+// Pure. An empty value is like none. All values that are not allowed are one InvalidArgument, which
+// names each variable, its value and what is allowed. Each unknown MCCL_ name adds one line to
+// `warnings` (may be null).
+Result<Config> parse_config(std::span<const std::pair<std::string, std::string>> environment,
+                            std::vector<std::string>* warnings);
+
+// The job-scoped settings, one "NAME=value" per line in table order: equal texts, equal settings.
+std::string job_settings_text(const Config& config);
+
+}  // namespace mccl
