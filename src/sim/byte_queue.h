@@ -1,0 +1,50 @@
+// The bytes of one direction of one wire, from write() until the peer's read(): a chain of small
+// chunks, so that thousands of idle wires hold no memory and a busy one copies each byte twice.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace mccl::sim {
+
+struct ByteChunk {
+  static constexpr size_t kBytes = 4096 - sizeof(void*);
+  ByteChunk* next;
+  unsigned char bytes[kBytes];
+};
+
+// Owns every chunk of a world; chunks that nobody uses are kept for the next taker.
+class ByteChunkPool {
+ public:
+  ByteChunk* take();
+  void give(ByteChunk* chunk);
+
+ private:
+  std::vector<std::unique_ptr<ByteChunk>> all_;
+  ByteChunk* free_ = nullptr;
+};
+
+// First in, first out. The pool must outlive the queue's last call; nothing needs to be returned to
+// it at the end.
+class ByteQueue {
+ public:
+  explicit ByteQueue(ByteChunkPool& pool) : pool_(&pool) {}
+  ByteQueue(const ByteQueue&) = delete;
+  ByteQueue& operator=(const ByteQueue&) = delete;
+
+  size_t size_bytes() const { return size_bytes_; }
+  void append(const void* data, size_t count_bytes);
+  // Removes `count_bytes` (at most size_bytes()) from the front into `data`; null throws them away.
+  void take(void* data, size_t count_bytes);
+
+ private:
+  ByteChunkPool* pool_;
+  ByteChunk* head_ = nullptr;
+  ByteChunk* tail_ = nullptr;
+  size_t head_offset_bytes_ = 0;  // already taken from head_
+  size_t tail_used_bytes_ = ByteChunk::kBytes;
+  size_t size_bytes_ = 0;
+};
+
+}  // namespace mccl::sim

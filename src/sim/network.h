@@ -1,0 +1,154 @@
+// The machine behind World: nodes with an egress and an ingress port, connections as two directed
+// byte queues, and what each kind of event does to them. It knows no callbacks: it keeps a list of
+// the nodes that are due for a step.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/prng.h"
+#include "mccl/wire.h"
+#include "sim/byte_queue.h"
+#include "sim/event_queue.h"
+#include "sim/port.h"
+#include "sim/world.h"
+
+namespace mccl::sim {
+
+using NodeIndex = uint32_t;
+using EndIndex = uint32_t;
+
+std::string address_of(NodeIndex node);
+
+class Network {
+ public:
+  // `clock` and `events` are the world's and outlive the network.
+  Network(const WorldOptions& options, const Clock& clock, EventQueue& events);
+  ~Network();  // aborts while a wire still exists: it would point to nowhere
+
+  NodeIndex add_node();
+  size_t node_count() const { return nodes_.size(); }
+  bool is_alive(NodeIndex node) const { return nodes_[node].state == NodeState::Alive; }
+  uint64_t bytes_sent(NodeIndex node) const { return nodes_[node].bytes_sent; }
+
+  void handle(const Event& event);  // any kind but Action
+  void kill(NodeIndex node);
+  void vanish(NodeIndex node);
+
+  // The step list: each node is in it at most once, in the order in which it became due.
+  void mark_due(NodeIndex node);
+  size_t due_count() const { return due_.size(); }
+  NodeIndex take_due();
+  void end_step(NodeIndex node);  // passes on a turn to send that the step did not use
+
+  // The faces of WireContext and Wire.
+  Result<EndIndex> connect(NodeIndex node, const std::string& address, uint64_t token);
+  std::optional<EndIndex> accept(NodeIndex node, uint64_t token);
+  void poll(NodeIndex node, std::vector<WireEvent>& events);
+  Result<size_t> write(EndIndex index, std::span<const iovec> pieces);
+  Result<size_t> read(EndIndex index, std::span<const iovec> pieces);
+  void close(EndIndex index);
+  std::string describe(EndIndex index) const;
+  void count_wires(int change) { wire_count_ += change; }
+
+ private:
+  static constexpr EndIndex kNone = UINT32_MAX;
+
+  enum class NodeState : uint8_t { Alive, Killed, Vanished };
+  enum class EndState : uint8_t { Connecting, Open, Closed };
+  enum class SegmentKind : uint8_t { Data, Request, Reply, Refuse, Close };
+
+  struct Node {
+    explicit Node(int64_t bytes_per_second) : egress(bytes_per_second), ingress(bytes_per_second) {}
+    NodeState state = NodeState::Alive;
+    Port egress;
+    Port ingress;
+    bool is_sending = false;
+    std::deque<EndIndex> senders;      // wires that wait for the egress port
+    EndIndex turn = kNone;             // reads_late: the wire that was told to write now
+    std::vector<TimeNs> last_arrival;  // by receiver: order is kept per pair of nodes
+    std::vector<EndIndex> ends;        // every wire end it ever had
+    std::deque<EndIndex> waiting;      // for accept()
+    std::vector<EndIndex> reported;    // wire ends with events for the next poll()
+    bool is_acceptable = false;
+    bool is_due = false;
+    uint64_t bytes_sent = 0;
+  };
+
+  // One side of a connection, with the direction that leaves it. Bytes stay in `bytes` from write()
+  // until the peer's read(); segments are only counts: read <= delivered <= sent <= written.
+  struct WireEnd {
+    explicit WireEnd(ByteChunkPool& pool) : bytes(pool) {}
+    NodeIndex node = 0;
+    NodeIndex peer_node = 0;
+    EndIndex peer = kNone;
+    uint64_t token = 0;
+    EndState state = EndState::Connecting;
+    bool is_server = false;
+    bool has_wire = false;  // somebody holds its Wire: events make sense
+    bool is_peer_closed = false;
+    bool is_refused = false;      // nobody listened
+    bool is_queued = false;       // in senders
+    bool wants_writable = false;  // the last write() took less than asked
+    bool is_stalled = false;      // the peer has too much unread
+    bool is_resuming = false;     // the event that ends the stall is under way
+    bool is_in_reported = false;
+    bool has_readable = false;
+    bool has_writable = false;
+    ByteQueue bytes;
+    uint64_t written_bytes = 0;
+    uint64_t sent_bytes = 0;
+    uint64_t delivered_bytes = 0;
+    uint64_t read_bytes = 0;
+    size_t unsent_bytes() const { return static_cast<size_t>(written_bytes - sent_bytes); }
+    size_t unread_bytes() const { return static_cast<size_t>(delivered_bytes - read_bytes); }
+  };
+
+  struct Segment {
+    SegmentKind kind;
+    EndIndex receiver;
+    size_t bytes;
+  };
+
+  bool is_vanished(NodeIndex node) const { return nodes_[node].state == NodeState::Vanished; }
+  EndIndex add_end(NodeIndex node, NodeIndex peer_node);
+  void report(EndIndex index, bool readable, bool writable);
+  TimeNs draw_latency();
+  size_t draw_segment_bytes(size_t available_bytes);
+  uint32_t add_segment(const Segment& segment);
+  void launch(SegmentKind kind, NodeIndex from, EndIndex receiver, size_t segment_bytes);
+  void deliver(const Segment& segment);
+  void deliver_data(EndIndex receiver, size_t segment_bytes);
+  void deliver_request(EndIndex server);
+  void enqueue_sender(EndIndex index);
+  void use_port(NodeIndex node);
+  void start_segment(EndIndex index, size_t segment_bytes);
+  bool is_blocked_by_peer(WireEnd& end);
+  void stop_sending(WireEnd& end);
+  void resume(EndIndex index);
+  size_t room_bytes(EndIndex index);
+  void silence(Node& node);
+  Status failure_of(const WireEnd& end) const;
+
+  const WorldOptions options_;
+  const Clock& clock_;
+  EventQueue& events_;
+  Prng prng_;
+  ByteChunkPool pool_;
+  std::deque<Node> nodes_;
+  std::deque<WireEnd>
+      ends_;  // never shrinks, so that a segment in the air never meets a reused end
+  std::vector<Segment> segments_;
+  std::vector<uint32_t> free_segments_;
+  std::deque<NodeIndex> due_;
+  int64_t wire_count_ = 0;
+};
+
+}  // namespace mccl::sim
