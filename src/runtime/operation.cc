@@ -1,0 +1,132 @@
+#include "runtime/operation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/operation_queue.h"
+
+namespace mccl {
+namespace {
+
+struct Range {
+  const std::byte* begin;
+  const std::byte* end;
+};
+
+bool overlaps(const Block& left, const Block& right, size_t left_bytes, size_t right_bytes) {
+  const Range a{left.data, left.data + static_cast<size_t>(left.count) * left_bytes};
+  const Range b{right.data, right.data + static_cast<size_t>(right.count) * right_bytes};
+  return a.begin < b.end && b.begin < a.end;
+}
+
+bool any_overlaps(const std::vector<Block>& left, size_t left_bytes, const std::vector<Block>& right,
+                  size_t right_bytes) {
+  for (const Block& one : left)
+    for (const Block& other : right)
+      if (overlaps(one, other, left_bytes, right_bytes)) return true;
+  return false;
+}
+
+}  // namespace
+
+void RunQueue::push(LaneRun& lane) {
+  if (lane.is_queued_) return;
+  lane.is_queued_ = true;
+  lanes_.push_back(&lane);
+}
+
+bool RunQueue::run() {
+  const uint64_t before = steps_;
+  while (!lanes_.empty()) {
+    running_.swap(lanes_);
+    for (LaneRun* lane : running_) {
+      lane->is_queued_ = false;
+      steps_ += lane->advance();
+    }
+    running_.clear();
+  }
+  return steps_ != before;
+}
+
+void RunQueue::remove(const Operation& operation) {
+  std::erase_if(lanes_, [&](const LaneRun* lane) { return lane->operation_ == &operation; });
+}
+
+Operation::Operation(OperationSpec spec, RunQueue& run_queue, const Device& device, BufferPool& pool,
+                     OperationQueue& queue)
+    : spec_(std::move(spec)),
+      run_queue_(run_queue),
+      device_(device),
+      pool_(pool),
+      queue_(queue),
+      element_bytes_(dtype_bytes(spec_.dtype)) {
+  const Program& program = spec_.code->program->program();
+  for (const Block& block : spec_.buffers.output)
+    geometry_.push_back(ChunkGeometry::of(block.count, program.chunk_count));
+  for (const ChunkGeometry& geometry : geometry_)
+    scratch_chunk_elements_ = std::max(scratch_chunk_elements_, geometry.chunk_elements);
+  const size_t instances = static_cast<size_t>(spec_.shape.instances);
+  MCCL_CHECK_EQ(spec_.streams.size(), spec_.code->lanes.size() * instances);
+  lanes_.reserve(spec_.streams.size());
+  for (size_t lane = 0; lane < spec_.code->lanes.size(); ++lane)
+    for (size_t instance = 0; instance < instances; ++instance)
+      lanes_.emplace_back(*this, spec_.code->lanes[lane],
+                          spec_.streams[lane * instances + instance], static_cast<int>(lane),
+                          static_cast<int>(instance));
+  unfinished_lanes_ = lanes_.size();
+}
+
+void Operation::join_streams() {
+  const size_t slice_bytes = static_cast<size_t>(spec_.shape.slice_elements) * element_bytes_;
+  for (LaneRun& lane : lanes_) {
+    if (lane.code_->last_send_step >= 0) lane.streams_.send->add_owner(&lane, spec_.sequence);
+    if (lane.code_->last_recv_step >= 0)
+      lane.streams_.recv->add_owner(
+          &lane, spec_.sequence, spec_.shape.messages,
+          slice_bytes * static_cast<size_t>(lane.code_->received_chunks_max));
+  }
+}
+
+void Operation::start() {
+  MCCL_CHECK_EQ(blocker_count_, 0);
+  const size_t scratch_bytes = static_cast<size_t>(spec_.code->scratch_chunk_count) *
+                               static_cast<size_t>(scratch_chunk_elements_) * element_bytes_;
+  if (scratch_bytes > 0) scratch_ = pool_.take(scratch_bytes);
+  if (lanes_.empty()) queue_.on_operation_finished(*this);
+  for (LaneRun& lane : lanes_) run_queue_.push(lane);
+}
+
+bool Operation::conflicts_with(const Operation& other) const {
+  const CallBuffers& mine = spec_.buffers;
+  const CallBuffers& theirs = other.spec_.buffers;
+  return any_overlaps(mine.output, element_bytes_, theirs.output, other.element_bytes_) ||
+         any_overlaps(mine.output, element_bytes_, theirs.input, other.element_bytes_) ||
+         any_overlaps(mine.input, element_bytes_, theirs.output, other.element_bytes_);
+}
+
+void Operation::on_lane_finished() {
+  MCCL_CHECK(unfinished_lanes_ > 0);
+  if (--unfinished_lanes_ > 0) return;
+  // After the last capture: nobody reads the sums from this memory any more.
+  if (spec_.op == ReduceOp::Avg && spec_.code->program->program().collective == Collective::AllReduce)
+    for (const Block& block : spec_.buffers.output)
+      device_.divide(spec_.dtype, block.data, static_cast<size_t>(block.count), spec_.rank_count);
+  scratch_ = PooledBuffer();
+  queue_.on_operation_finished(*this);
+}
+
+std::string Operation::describe_waits(size_t count_max) const {
+  if (!is_admitted()) return "an earlier operation on the same memory";
+  std::string text;
+  size_t count = 0;
+  for (const LaneRun& lane : lanes_) {
+    if (lane.is_finished()) continue;
+    if (count == count_max) return text + ", ...";
+    if (count > 0) text += ", ";
+    text += lane.describe_wait();
+    ++count;
+  }
+  return text;
+}
+
+}  // namespace mccl

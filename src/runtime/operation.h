@@ -1,0 +1,185 @@
+// One collective in flight: its lanes, its scratch memory, its completion or error.
+//
+// States: posted (its lanes own their places at the streams) -> admitted (no earlier operation of the
+// communicator overlaps its memory, law L3) -> every lane has run all iterations -> every message is
+// captured -> complete. Everything here belongs to the engine: one thread at a time, nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "mccl/device.h"
+#include "mccl/status.h"
+#include "mccl/types.h"
+#include "runtime/layout.h"
+#include "runtime/rank_code.h"
+#include "transport/stream.h"
+
+namespace mccl {
+
+class LaneRun;
+class Operation;
+class OperationQueue;
+
+// Lanes that may be able to go on, each at most once.
+class RunQueue {
+ public:
+  void push(LaneRun& lane);
+  // Runs lanes until none is left. Returns whether any made a step.
+  bool run();
+  bool is_empty() const { return lanes_.empty(); }
+  // Removes the lanes of operations that are about to be destroyed.
+  void remove(const Operation& operation);
+  // Steps executed since the queue was made: what a program "has done", for tests and counters.
+  uint64_t steps() const { return steps_; }
+
+ private:
+  std::vector<LaneRun*> lanes_;
+  std::vector<LaneRun*> running_;
+  uint64_t steps_ = 0;
+};
+
+// How a call is cut: law L1. The same numbers on every rank.
+struct CallShape {
+  int iterations = 1;          // T
+  int instances = 1;           // m
+  int64_t slice_elements = 1;  // iterations * instances * slice_elements >= the longest chunk
+  uint32_t messages = 2;       // outstanding per stream, at least two
+};
+
+// A lane's places at its streams; null where the lane has no such peer.
+struct LaneStreams {
+  SendStream* send = nullptr;
+  RecvStream* recv = nullptr;
+};
+
+// Told once when the operation is over. Called by the engine with its state consistent; must not
+// block and must not call back into the engine.
+class OperationSink {
+ public:
+  virtual ~OperationSink() = default;
+  virtual void on_complete(const Status& status) = 0;
+};
+
+struct OperationSpec {
+  uint64_t sequence = 0;
+  std::shared_ptr<const RankCode> code;
+  std::vector<LaneStreams> streams;  // [lane * instances + instance]
+  CallShape shape;
+  CallBuffers buffers;
+  DataType dtype = DataType::Float32;
+  ReduceOp op = ReduceOp::Sum;
+  int rank_count = 1;
+  Fingerprint fingerprint = {};
+  TimeNs deadline = kNever;
+  std::shared_ptr<OperationSink> sink;
+};
+
+// One lane of one instance: a state machine that advances when its message has arrived, its credit is
+// there and its dependences are met (law L1: iteration-major, a step is one transition).
+class LaneRun final : public StreamOwner {
+ public:
+  LaneRun(Operation& operation, const LaneCode& code, LaneStreams streams, int lane, int instance)
+      : operation_(&operation), code_(&code), streams_(streams), lane_(lane), instance_(instance) {}
+
+  void wake() override;
+  // Executes as many steps as are possible now; returns their number.
+  uint64_t advance();
+
+  bool is_finished() const { return state_ == State::Finished; }
+  // What the lane waits for: "message 3 from rank 2 on channel 0"; for time-outs.
+  std::string describe_wait() const;
+  const LaneStreams& streams() const { return streams_; }
+  // Messages that the lane has still to give and to take.
+  int64_t sends_left() const;
+  int64_t receives_left() const;
+
+ private:
+  friend class Operation;
+  friend class RunQueue;
+  enum class State : uint8_t { Running, Draining, Finished };
+
+  // One chunk of an operand within this iteration's slice.
+  struct Piece {
+    std::byte* data;
+    int64_t elements;
+  };
+
+  bool is_ready(const StepCode& step);
+  bool are_captured(const StepCode& step);
+  bool are_done(const StepCode& step) const;
+  void offer_target(const StepCode& step);
+  void execute(const StepCode& step);
+  void execute_local(const StepCode& step);
+  // Applies a receiving step's message to memory; what is to be sent on is in `pieces_` or `message`.
+  void consume(const StepCode& step, InMessage& message);
+  void finish_step(const StepCode& step);
+  void drain();
+  uint32_t capture_position(int send_index) const;
+  Piece piece(const StepCode& step, const Operand& operand, int chunk) const;
+  size_t message_bytes(const StepCode& step) const;
+  void append_pieces(const StepCode& step, const Operand& operand);
+
+  Operation* operation_;
+  const LaneCode* code_;
+  LaneStreams streams_;
+  int lane_;
+  int instance_;
+  State state_ = State::Running;
+  bool is_queued_ = false;
+  int64_t sent_count_ = 0;
+  int64_t received_count_ = 0;
+  uint32_t first_position_ = 0;  // stream position before the lane's first message
+  int iteration_ = 0;
+  int step_ = 0;
+  std::vector<iovec> pieces_;
+};
+
+class Operation {
+ public:
+  Operation(OperationSpec spec, RunQueue& run_queue, const Device& device, BufferPool& pool,
+            OperationQueue& queue);
+
+  uint64_t sequence() const { return spec_.sequence; }
+  const OperationSpec& spec() const { return spec_; }
+  bool is_admitted() const { return blocker_count_ == 0; }
+
+  // Takes the lanes' places at their streams. Called in ticket order.
+  void join_streams();
+  // Lets the lanes run; scratch is taken here.
+  void start();
+
+  // Whether the memory that one of the two writes meets memory that the other uses (law L3).
+  bool conflicts_with(const Operation& other) const;
+
+  // What the unfinished lanes wait for, at most `count_max` of them.
+  std::string describe_waits(size_t count_max) const;
+  std::span<const LaneRun> lanes() const { return lanes_; }
+
+ private:
+  friend class LaneRun;
+  friend class OperationQueue;
+
+  const ChunkGeometry& geometry(int block) const { return geometry_[static_cast<size_t>(block)]; }
+  void on_lane_finished();
+
+  OperationSpec spec_;
+  RunQueue& run_queue_;
+  const Device& device_;
+  BufferPool& pool_;
+  OperationQueue& queue_;
+  size_t element_bytes_;
+  std::vector<ChunkGeometry> geometry_;  // per block of the collective's origins
+  int64_t scratch_chunk_elements_ = 0;
+  PooledBuffer scratch_;
+  std::vector<LaneRun> lanes_;
+  size_t unfinished_lanes_ = 0;
+  int blocker_count_ = 0;
+  std::vector<Operation*> dependents_;
+};
+
+}  // namespace mccl

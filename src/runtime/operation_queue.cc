@@ -1,0 +1,140 @@
+#include "runtime/operation_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mccl {
+namespace {
+
+// Calls that a peer may be ahead of us with two standing messages per stream; more is a lost rank.
+constexpr size_t kFutureHeadsMax = 4096;
+
+}  // namespace
+
+OperationQueue::OperationQueue(RunQueue& run_queue, const Device& device, BufferPool& pool,
+                               Words words)
+    : run_queue_(run_queue),
+      device_(device),
+      pool_(pool),
+      words_(std::move(words)),
+      recorder_(kRecorded) {}
+
+OperationQueue::~OperationQueue() {
+  for (const std::unique_ptr<Operation>& operation : operations_) run_queue_.remove(*operation);
+}
+
+void OperationQueue::post(OperationSpec spec) {
+  MCCL_CHECK(!has_failed());
+  MCCL_CHECK_EQ(spec.sequence, next_sequence_);
+  ++next_sequence_;
+  recorder_[spec.sequence % kRecorded] = spec.fingerprint;
+  const auto head = future_heads_.find(spec.sequence);
+  if (head != future_heads_.end()) {
+    if (head->second.fingerprint != spec.fingerprint)
+      fail(words_.mismatch(spec.sequence, spec.fingerprint, head->second.fingerprint,
+                           head->second.peer_process));
+    future_heads_.erase(head);
+  }
+  next_deadline_ = std::min(next_deadline_, spec.deadline);
+  auto operation = std::make_unique<Operation>(std::move(spec), run_queue_, device_, pool_, *this);
+  for (const std::unique_ptr<Operation>& earlier : operations_) {
+    if (!operation->conflicts_with(*earlier)) continue;
+    ++operation->blocker_count_;
+    earlier->dependents_.push_back(operation.get());
+  }
+  operation->join_streams();
+  Operation& posted = *operation;
+  operations_.push_back(std::move(operation));
+  if (posted.is_admitted()) posted.start();
+}
+
+void OperationQueue::on_message_head(uint64_t sequence, const Fingerprint& fingerprint,
+                                     uint64_t peer_process) {
+  if (sequence >= next_sequence_) {
+    if (future_heads_.size() >= kFutureHeadsMax) {
+      fail(Status(StatusCode::Mismatch,
+                  "a peer is more than " + std::to_string(kFutureHeadsMax) + " calls ahead"));
+      return;
+    }
+    const auto [head, is_new] = future_heads_.try_emplace(sequence, Head{fingerprint, peer_process});
+    if (!is_new && head->second.fingerprint != fingerprint)
+      fail(words_.mismatch(sequence, head->second.fingerprint, fingerprint, peer_process));
+    return;
+  }
+  if (next_sequence_ - sequence > kRecorded) return;
+  const Fingerprint& local = recorder_[sequence % kRecorded];
+  if (local != fingerprint) fail(words_.mismatch(sequence, local, fingerprint, peer_process));
+}
+
+void OperationQueue::on_operation_finished(Operation& operation) {
+  const auto found =
+      std::find_if(operations_.begin(), operations_.end(),
+                   [&](const std::unique_ptr<Operation>& one) { return one.get() == &operation; });
+  MCCL_CHECK(found != operations_.end());
+  finished_.push_back(std::move(*found));
+  operations_.erase(found);
+  ++completed_count_;
+  for (Operation* dependent : operation.dependents_)
+    if (--dependent->blocker_count_ == 0) dependent->start();
+  if (operation.spec_.sink != nullptr) operation.spec_.sink->on_complete(failure_);
+}
+
+void OperationQueue::on_wrong_message(const Operation& operation, const LaneCode& lane,
+                                      const InMessage& message) {
+  fail(Status(StatusCode::Mismatch,
+              "operation " + std::to_string(operation.sequence()) + " expected its own message on "
+              "channel " + std::to_string(lane.channel) + " and got one of operation " +
+                  std::to_string(message.sequence) + " with " + std::to_string(message.bytes) +
+                  " bytes; the ranks run different programs or made different calls"));
+}
+
+void OperationQueue::fail(const Status& status) {
+  if (has_failed()) return;
+  failure_ = status;
+  needs_settling_ = true;
+}
+
+void OperationQueue::settle() {
+  needs_settling_ = false;
+  next_deadline_ = kNever;
+  std::vector<std::unique_ptr<Operation>> failed;
+  failed.swap(operations_);
+  for (const std::unique_ptr<Operation>& operation : failed) {
+    run_queue_.remove(*operation);
+    if (operation->spec_.sink != nullptr) operation->spec_.sink->on_complete(failure_);
+  }
+}
+
+TimeNs OperationQueue::expire(TimeNs now) {
+  if (now < next_deadline_) return next_deadline_;
+  next_deadline_ = kNever;
+  for (const std::unique_ptr<Operation>& operation : operations_) {
+    const TimeNs deadline = operation->spec_.deadline;
+    if (deadline > now) {
+      next_deadline_ = std::min(next_deadline_, deadline);
+      continue;
+    }
+    fail(Status(StatusCode::Timeout,
+                "Timed out: operation " + std::to_string(operation->sequence()) + " (" +
+                    operation->spec_.code->program->program().name + ") waits for " +
+                    operation->describe_waits(4)));
+  }
+  return next_deadline_;
+}
+
+bool OperationQueue::needs_link(const Link& link) const {
+  std::map<const RecvStream*, int64_t> receives_left;
+  for (const std::unique_ptr<Operation>& operation : operations_)
+    for (const LaneRun& lane : operation->lanes()) {
+      const LaneStreams& streams = lane.streams();
+      if (streams.send != nullptr && &streams.send->link() == &link && lane.sends_left() > 0)
+        return true;
+      if (streams.recv != nullptr && &streams.recv->link() == &link)
+        receives_left[streams.recv] += lane.receives_left();
+    }
+  for (const auto& [stream, count] : receives_left)
+    if (count > static_cast<int64_t>(stream->parked_count())) return true;
+  return false;
+}
+
+}  // namespace mccl

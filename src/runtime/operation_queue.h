@@ -1,0 +1,90 @@
+// The operations of one communicator: admission in ticket order, fingerprints, completion, failure.
+//
+// An error is fatal to the communicator: the first one is what every operation, in flight or later,
+// reports. Failing is deferred: fail() notes the cause, settle() carries it out at a point where no
+// lane or link is in the middle of something.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "runtime/operation.h"
+
+namespace mccl {
+
+class OperationQueue {
+ public:
+  // What the queue cannot say by itself: a fingerprint's meaning is comm's business.
+  struct Words {
+    // The error when `peer_process` announced `remote` for operation `sequence`, which is `local` here.
+    std::function<Status(uint64_t sequence, const Fingerprint& local, const Fingerprint& remote,
+                         uint64_t peer_process)>
+        mismatch;
+  };
+
+  OperationQueue(RunQueue& run_queue, const Device& device, BufferPool& pool, Words words);
+  ~OperationQueue();
+
+  // Takes the next operation; sequences are 0, 1, 2, ... Its lanes join their streams at once and run
+  // when no earlier operation in flight uses the same memory. Requires !has_failed().
+  void post(OperationSpec spec);
+
+  // Compares an arriving message's fingerprint with the local call of its sequence: in flight, future
+  // or one of the last 1,024 (law L9).
+  void on_message_head(uint64_t sequence, const Fingerprint& fingerprint, uint64_t peer_process);
+
+  // From the interpreter.
+  void on_operation_finished(Operation& operation);
+  void on_wrong_message(const Operation& operation, const LaneCode& lane, const InMessage& message);
+
+  // Notes the first error.
+  void fail(const Status& status);
+  bool has_failed() const { return !failure_.is_ok(); }
+  const Status& failure() const { return failure_; }
+  // Whether fail() was called and settle() has not been since.
+  bool needs_settling() const { return needs_settling_; }
+  // Completes every operation in flight with the failure and drops it. The caller has ended the
+  // communicator's streams.
+  void settle();
+
+  // Frees operations that are over; called when no lane runs.
+  void sweep() { finished_.clear(); }
+
+  // Fails the queue when an operation's deadline has passed; returns the next deadline.
+  TimeNs expire(TimeNs now);
+
+  // Whether an operation in flight has messages to send over `link`, or waits for more messages from it
+  // than have arrived.
+  bool needs_link(const Link& link) const;
+
+  uint64_t posted_count() const { return next_sequence_; }
+  uint64_t completed_count() const { return completed_count_; }
+  size_t in_flight_count() const { return operations_.size(); }
+
+ private:
+  static constexpr size_t kRecorded = 1024;
+  struct Head {
+    Fingerprint fingerprint;
+    uint64_t peer_process;
+  };
+
+  RunQueue& run_queue_;
+  const Device& device_;
+  BufferPool& pool_;
+  Words words_;
+  std::vector<std::unique_ptr<Operation>> operations_;  // in ticket order
+  std::vector<std::unique_ptr<Operation>> finished_;
+  std::vector<Fingerprint> recorder_;  // of sequence s at s % kRecorded
+  std::map<uint64_t, Head> future_heads_;
+  uint64_t next_sequence_ = 0;
+  uint64_t completed_count_ = 0;
+  TimeNs next_deadline_ = kNever;
+  Status failure_;
+  bool needs_settling_ = false;
+};
+
+}  // namespace mccl

@@ -1,0 +1,65 @@
+// A proven program as one rank runs it: steps with everything looked up beforehand that does not
+// depend on the call. Made once per (program, rank), shared by all its operations, never changed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ir/proven_program.h"
+
+namespace mccl {
+
+struct Operand {
+  Buffer buffer = Buffer::Input;
+  int index = 0;  // first chunk
+};
+
+struct StepCode {
+  Opcode opcode = Opcode::Copy;
+  bool receives = false;
+  bool sends = false;
+  int chunk_count = 1;
+  std::vector<Operand> sources;
+  std::vector<Operand> destinations;
+  std::vector<Origin> origins;  // one per chunk
+  struct Dependence {
+    int lane;
+    int step;
+  };
+  std::vector<Dependence> dependences;
+  struct CaptureWait {
+    int lane;
+    int send_index;  // which of the lane's sends in an iteration, from 0
+  };
+  std::vector<CaptureWait> capture_waits;
+  std::vector<int> dependents;  // lanes that wait for this step
+};
+
+struct LaneCode {
+  int send_peer = -1;
+  int recv_peer = -1;
+  int channel = 0;
+  std::vector<StepCode> steps;
+  int sends_per_iteration = 0;
+  int receives_per_iteration = 0;
+  int last_send_step = -1;
+  int last_recv_step = -1;
+  int sent_chunks_max = 0;  // most chunks in one message
+  int received_chunks_max = 0;
+};
+
+struct RankCode {
+  std::shared_ptr<const ProvenProgram> program;  // kept alive
+  int rank = 0;
+  int scratch_chunk_count = 0;
+  // A buffer slot holds a value that belongs to another chunk for a while: legal only when all chunks
+  // of the call are equally long.
+  bool needs_equal_chunks = false;
+  std::vector<LaneCode> lanes;
+};
+
+std::shared_ptr<const RankCode> make_rank_code(std::shared_ptr<const ProvenProgram> program,
+                                               int rank);
+
+}  // namespace mccl

@@ -1,0 +1,79 @@
+// The bytes on a connection. Every frame is a fixed header and `payload_bytes` of payload; numbers
+// are little-endian, as on every machine we build for. docs/transport.md describes the format.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace mccl {
+
+static_assert(std::endian::native == std::endian::little, "frames are written as they lie in memory");
+
+// What a call is, as opaque bytes to transport; comm packs and words it (law L9).
+using Fingerprint = std::array<uint8_t, 24>;
+
+constexpr uint32_t kHelloMagic = 0x6c63636d;  // "mccl"
+constexpr uint16_t kFrameMagic = 0x6d63;      // "cm"
+constexpr uint8_t kFrameVersion = 1;
+
+// First bytes on a connection, from the side that connected; the other side answers with its own.
+// Nothing else is read before it was checked.
+struct Hello {
+  uint32_t magic = kHelloMagic;
+  uint32_t version = kFrameVersion;
+  uint64_t from = 0;   // process id of the sender: a random number, published through the store
+  uint64_t to = 0;     // process id that the sender wants to talk to
+  uint64_t token = 0;  // the receiver's own random token, which only the store tells
+};
+static_assert(sizeof(Hello) == 32);
+
+enum class FrameKind : uint8_t {
+  Data = 1,     // part of a message of a stream
+  Credits = 2,  // CreditEntry[]: messages taken
+  Grants = 3,   // GrantEntry[]: room for large messages of one operation
+  Leave = 4,    // the sender destroyed or failed `communicator`; the payload says why, in words
+};
+
+struct FrameHeader {
+  uint16_t magic = kFrameMagic;
+  FrameKind kind = FrameKind::Data;
+  uint8_t version = kFrameVersion;
+  uint32_t payload_bytes = 0;
+  uint64_t communicator = 0;
+  uint32_t channel = 0;
+  uint32_t message_bytes = 0;  // of the whole message that a data frame belongs to
+  uint64_t sequence = 0;       // the operation's ticket; in a Leave frame the StatusCode
+  Fingerprint fingerprint = {};
+};
+static_assert(sizeof(FrameHeader) == 56);
+
+struct CreditEntry {
+  uint64_t communicator = 0;
+  uint32_t channel = 0;
+  uint32_t taken = 0;  // messages of the stream taken so far, modulo 2^32
+};
+static_assert(sizeof(CreditEntry) == 16);
+
+struct GrantEntry {
+  uint64_t communicator = 0;
+  uint64_t sequence = 0;
+  uint32_t channel = 0;
+  uint32_t messages = 0;
+  uint32_t bytes_max = 0;
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(GrantEntry) == 32);
+
+// A frame carries at most this much payload: F of law L1, the most data that a credit waits behind.
+constexpr size_t kFramePayloadBytesMax = 256 * 1024;
+// Standing grant of every stream: two messages of at most this size need no round trip (law L2).
+constexpr size_t kStandingMessageBytesMax = 8 * 1024;
+constexpr uint32_t kStandingMessages = 2;
+// Refused above: a message is one slice of a plan, and plans are bounded far below.
+constexpr size_t kMessageBytesMax = size_t{1} << 30;
+// Streams that one connection may open; lazily made ones are bounded too.
+constexpr size_t kStreamsPerLinkMax = size_t{1} << 20;
+
+}  // namespace mccl

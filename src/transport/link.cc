@@ -1,0 +1,119 @@
+// What a link is made of, apart from moving bytes: streams, credits, and the end of communicators.
+// Writing is in link_write.cc, reading in link_read.cc.
+#include "transport/link.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mccl {
+namespace {
+
+// Header bytes are copied out of this buffer, payloads of large messages are not; a small message
+// arrives whole with its header.
+constexpr size_t kInputBytes = 16 * 1024;
+
+}  // namespace
+
+Link::Link(uint64_t peer_process, LinkListener& listener, BufferPool& pool)
+    : peer_process_(peer_process), listener_(listener), pool_(pool), input_(kInputBytes) {}
+
+Link::~Link() = default;
+
+void Link::attach(std::unique_ptr<Wire> wire, const Hello& own, bool expects_hello) {
+  MCCL_CHECK(wire_ == nullptr);
+  wire_ = std::move(wire);
+  own_hello_ = own;
+  expects_hello_ = expects_hello;
+  is_readable_ = true;
+  is_write_blocked_ = false;
+  // The hello is a frame slot of its own shape: raw bytes before every other frame.
+  MCCL_CHECK_EQ(frame_count_, 0u);
+  OutFrame& frame = next_frame();
+  frame.pieces.push_back({&own_hello_, sizeof(own_hello_)});
+  frame_bytes_ += sizeof(own_hello_);
+}
+
+SendStream& Link::send_stream(uint64_t communicator, uint32_t channel) {
+  std::unique_ptr<SendStream>& stream = send_streams_[{communicator, channel}];
+  if (stream == nullptr) stream = std::make_unique<SendStream>(*this, communicator, channel);
+  return *stream;
+}
+
+RecvStream& Link::recv_stream(uint64_t communicator, uint32_t channel) {
+  std::unique_ptr<RecvStream>& stream = recv_streams_[{communicator, channel}];
+  if (stream == nullptr) stream = std::make_unique<RecvStream>(*this, communicator, channel);
+  return *stream;
+}
+
+void Link::make_ready(SendStream& stream) {
+  stream.is_ready_ = true;
+  const size_t next = stream.framed_ - stream.captured_;
+  const bool is_small = stream.messages_[next].bytes_left <= kStandingMessageBytesMax;
+  (is_small ? ready_small_ : ready_large_).push_back(&stream);
+}
+
+void Link::add_credit(RecvStream& stream, bool is_urgent) {
+  has_urgent_credit_ |= is_urgent;
+  if (stream.is_credit_pending_) return;
+  stream.is_credit_pending_ = true;
+  credits_.push_back(&stream);
+}
+
+bool Link::has_output() const {
+  return frame_count_ > 0 || !ready_small_.empty() || !ready_large_.empty() || !credits_.empty() ||
+         !grants_.empty() || !leaves_.empty();
+}
+
+void Link::send_leave(uint64_t communicator, const Status& reason) {
+  leaves_.push_back({communicator, reason});
+}
+
+void Link::end_communicator(uint64_t communicator) {
+  ended_communicators_.insert(communicator);
+  for (size_t index = 0; index < frame_count_; ++index) {
+    OutFrame& frame = *frames_[(frame_head_ + index) % frames_.size()];
+    if (frame.stream == nullptr || frame.stream->communicator_ != communicator) continue;
+    // User memory goes away: what is left of the payload moves into the frame's own storage.
+    const size_t first_payload = std::max(frame.first, size_t{1});
+    size_t bytes = 0;
+    for (size_t piece = first_payload; piece < frame.pieces.size(); ++piece)
+      bytes += frame.pieces[piece].iov_len;
+    frame.storage.clear();
+    frame.storage.reserve(bytes);
+    for (size_t piece = first_payload; piece < frame.pieces.size(); ++piece) {
+      const auto* data = static_cast<const std::byte*>(frame.pieces[piece].iov_base);
+      frame.storage.insert(frame.storage.end(), data, data + frame.pieces[piece].iov_len);
+    }
+    frame.pieces.resize(first_payload);
+    if (bytes > 0) frame.pieces.push_back({frame.storage.data(), bytes});
+    frame.stream = nullptr;
+  }
+  const auto belongs = [communicator](const auto* stream) {
+    return stream->communicator_ == communicator;
+  };
+  std::erase_if(ready_small_, belongs);
+  std::erase_if(ready_large_, belongs);
+  std::erase_if(credits_, belongs);
+  std::erase_if(grants_, [communicator](const GrantEntry& entry) {
+    return entry.communicator == communicator;
+  });
+  if (current_ != nullptr && current_->communicator_ == communicator) {
+    current_ = nullptr;
+    is_skipping_ = true;
+  }
+  std::erase_if(send_streams_, [&](const auto& item) { return item.first.communicator == communicator; });
+  std::erase_if(recv_streams_, [&](const auto& item) { return item.first.communicator == communicator; });
+}
+
+void Link::close() {
+  if (wire_ != nullptr) wire_->close();
+}
+
+void Link::fail(const Status& status) {
+  if (is_failed()) return;
+  failure_ = status;
+  close();
+  listener_.on_link_failed(*this, failure_);
+}
+
+}  // namespace mccl

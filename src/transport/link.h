@@ -1,0 +1,192 @@
+// One connection to a peer process, shared by all streams of all communicators with it.
+//
+// Writing: frames of small messages go before frames of large ones, never within a stream; credits and
+// grants go before both. Reading never stops for lack of credit or because our own write would block
+// (law L2): what nobody waits for yet is parked.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "mccl/status.h"
+#include "mccl/wire.h"
+#include "transport/stream.h"
+
+namespace mccl {
+
+// What the owner of links hears. Calls come from the engine, inside Link::read and Link::write; they
+// must not destroy the link.
+class LinkListener {
+ public:
+  virtual ~LinkListener() = default;
+  // The first bytes of a message: compare its fingerprint (law L9).
+  virtual void on_message_head(Link& link, const FrameHeader& head) = 0;
+  // The peer left `communicator`, with its reason.
+  virtual void on_leave(Link& link, uint64_t communicator, const Status& reason) = 0;
+  // The connection is gone; nothing more will be read or written.
+  virtual void on_link_failed(Link& link, const Status& status) = 0;
+};
+
+class Link {
+ public:
+  // `pool` and `listener` outlive the link.
+  Link(uint64_t peer_process, LinkListener& listener, BufferPool& pool);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  uint64_t peer_process() const { return peer_process_; }
+  // For messages: "rank 3 (host7)"; set by comm when it knows.
+  const std::string& peer_name() const { return peer_name_; }
+  void set_peer_name(std::string name) { peer_name_ = std::move(name); }
+
+  // Gives the link its wire. The connecting side passes its hello, which is written first, and expects
+  // one back; the accepting side has read the hello already and passes its answer.
+  void attach(std::unique_ptr<Wire> wire, const Hello& own, bool expects_hello);
+  bool has_wire() const { return wire_ != nullptr; }
+  bool is_failed() const { return !failure_.is_ok(); }
+  const Status& failure() const { return failure_; }
+
+  // Made when first named. References stay valid until end_communicator().
+  SendStream& send_stream(uint64_t communicator, uint32_t channel);
+  RecvStream& recv_stream(uint64_t communicator, uint32_t channel);
+
+  // Readiness as the wire reported it.
+  void set_readable() { is_readable_ = true; }
+  void set_writable() { is_write_blocked_ = false; }
+  bool is_readable() const { return is_readable_ && !is_failed() && has_wire(); }
+
+  // Reads until nothing is there or a message above the standing size is complete (it is reduced while
+  // hot in cache). Returns whether anything arrived.
+  bool read();
+
+  // Writes what is queued until the wire would block. Credits for small messages alone are held back
+  // unless `is_idle`: they usually ride on the next data frame. Returns whether bytes were written.
+  bool write(bool is_idle);
+  bool has_output() const;
+
+  // Tells the peer that we left a communicator; queued behind data already framed.
+  void send_leave(uint64_t communicator, const Status& reason);
+
+  // Drops every stream of the communicator. Bytes of frames under way are copied first, so that user
+  // memory is free when this returns. Later frames for it are skipped.
+  void end_communicator(uint64_t communicator);
+
+  // Calls visit(head) for each message that arrived before its communicator existed here.
+  template <typename Visitor>
+  void visit_parked(uint64_t communicator, Visitor visit) const {
+    for (const auto& [key, stream] : recv_streams_) {
+      if (key.communicator != communicator) continue;
+      for (const InMessage& message : stream->parked_) visit(message);
+    }
+  }
+
+  // Counters since the link was made.
+  uint64_t bytes_written() const { return bytes_written_; }
+  uint64_t bytes_read() const { return bytes_read_; }
+  uint64_t write_calls() const { return write_calls_; }
+  uint64_t read_calls() const { return read_calls_; }
+
+  void close();
+
+ private:
+  friend class SendStream;
+  friend class RecvStream;
+
+  struct Key {
+    uint64_t communicator;
+    uint32_t channel;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      return static_cast<size_t>((key.communicator ^ key.channel) * 0x9e3779b97f4a7c15ULL);
+    }
+  };
+  // A frame under way. Slots are reused, so that vectors keep their capacity.
+  struct OutFrame {
+    FrameHeader header;
+    std::vector<iovec> pieces;  // header first; consumed from `first`
+    size_t first = 0;
+    std::vector<std::byte> storage;
+    SendStream* stream = nullptr;
+    bool ends_message = false;
+  };
+
+  void make_ready(SendStream& stream);
+  void add_credit(RecvStream& stream, bool is_urgent);
+  void add_grant(const GrantEntry& entry) { grants_.push_back(entry); }
+
+  OutFrame& next_frame();
+  void add_control_frame(FrameKind kind, const void* payload, size_t bytes);
+  void fill(bool is_idle);
+  void frame_message(SendStream& stream);
+  void consume_written(size_t bytes);
+
+  bool parse();
+  Status begin_frame(const FrameHeader& header);
+  Status begin_data(const FrameHeader& header);
+  void finish_payload();
+  void finish_message(RecvStream& stream);
+  Status finish_control();
+  size_t payload_pieces(std::vector<iovec>& pieces);
+  void fail(const Status& status);
+
+  uint64_t peer_process_;
+  std::string peer_name_;
+  LinkListener& listener_;
+  BufferPool& pool_;
+  std::unique_ptr<Wire> wire_;
+  Status failure_;
+  std::unordered_map<Key, std::unique_ptr<SendStream>, KeyHash> send_streams_;
+  std::unordered_map<Key, std::unique_ptr<RecvStream>, KeyHash> recv_streams_;
+  std::unordered_set<uint64_t> ended_communicators_;
+
+  // Writing.
+  Hello own_hello_;
+  bool is_write_blocked_ = false;
+  std::deque<SendStream*> ready_small_;
+  std::deque<SendStream*> ready_large_;
+  std::vector<RecvStream*> credits_;
+  bool has_urgent_credit_ = false;
+  std::vector<GrantEntry> grants_;
+  std::vector<CreditEntry> credit_entries_;
+  struct Leave {
+    uint64_t communicator;
+    Status reason;
+  };
+  std::vector<Leave> leaves_;
+  std::vector<std::unique_ptr<OutFrame>> frames_;  // ring of slots
+  size_t frame_head_ = 0;
+  size_t frame_count_ = 0;
+  size_t frame_bytes_ = 0;  // not yet written
+  std::vector<iovec> write_pieces_;
+
+  // Reading.
+  bool is_readable_ = false;
+  bool expects_hello_ = false;
+  std::vector<std::byte> input_;
+  size_t input_begin_ = 0;
+  size_t input_end_ = 0;
+  FrameHeader header_;
+  size_t payload_left_ = 0;
+  bool is_in_payload_ = false;
+  RecvStream* current_ = nullptr;  // null: control payload, or skipped
+  bool is_skipping_ = false;
+  std::vector<std::byte> control_;
+  bool has_large_message_ = false;
+  std::vector<iovec> read_pieces_;
+
+  uint64_t bytes_written_ = 0;
+  uint64_t bytes_read_ = 0;
+  uint64_t write_calls_ = 0;
+  uint64_t read_calls_ = 0;
+};
+
+}  // namespace mccl
