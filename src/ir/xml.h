@@ -5,6 +5,8 @@
 // what comes out still goes through the verifier.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,8 +39,10 @@ struct XmlReadResult {
 // Limits on what is read; each excess is a fault with both numbers.
 constexpr size_t kXmlBytesMax = 256u << 20;
 constexpr int kXmlRanksMax = 4096;
-constexpr int kXmlChunksMax = 1 << 20;
+constexpr int kXmlChunksMax = 1 << 20;  // of one buffer of one rank, over all its blocks
 constexpr int kXmlChannelMax = 1023;
+constexpr size_t kXmlNameBytesMax = 255;
+constexpr size_t kXmlFaultsMax = 10000;  // further ones are counted, not listed
 
 XmlReadResult read_xml(std::string_view text);
 
