@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,10 @@ namespace mccl::conformance {
 struct DeviceCase {
   std::string name;
   std::function<std::unique_ptr<Device>()> make;
+
+  friend void PrintTo(const DeviceCase& device_case, std::ostream* output) {
+    *output << device_case.name;
+  }
 };
 
 // Restores Highway's own choice when it ends.

@@ -30,17 +30,17 @@ TEST(FloatControlGuard, RoundsToNearestInsideAndAsBeforeOutside) {
 }
 
 TEST(FloatControlGuard, Nests) {
-  ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+  ASSERT_EQ(std::fesetround(FE_TOWARDZERO), 0);
   float between = 0;
   {
     const FloatControlGuard outer;
     { const FloatControlGuard inner; }
-    between = -one_third();
+    between = one_third();
   }
-  const float after = -one_third();
+  const float after = one_third();
   ASSERT_EQ(std::fesetround(FE_TONEAREST), 0);
-  EXPECT_EQ(between, -0x1.555556p-2f);
-  EXPECT_EQ(after, -0x1.555558p-2f);
+  EXPECT_EQ(between, 0x1.555556p-2f);
+  EXPECT_EQ(after, 0x1.555554p-2f);
 }
 
 }  // namespace
