@@ -23,7 +23,7 @@ function(mccl_library name)
   target_link_libraries(mccl_${name} PUBLIC ${ARG_DEPENDS} mccl_flags PRIVATE ${ARG_LINK})
 endfunction()
 
-# mccl_test(NAME SOURCES a_test.cc ... DEPENDS ir ...): one GoogleTest program, run as one ctest case.
+# mccl_test(NAME SOURCES a_test.cc ... DEPENDS ir ...): one GoogleTest program, one ctest entry.
 function(mccl_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

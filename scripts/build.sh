@@ -23,7 +23,7 @@ cmake --build "$TREE"
 stamp=$TREE/.package_installed
 inputs=(pyproject.toml CMakeLists.txt cmake include src python plugins)
 if [ ! -f "$stamp" ] || [ ! -d .venv/lib/python3*/site-packages/mccl ] ||
-   [ -n "$(find "${inputs[@]}" -type f -newer "$stamp" ! -path '*/__pycache__/*' -print -quit)" ]; then
+   [ -n "$(find "${inputs[@]}" -newer "$stamp" ! -path '*/__pycache__*' -print -quit)" ]; then
   touch "$stamp.next"
   # The tree is the one built above, so this only installs; its options must stay as they are.
   "$PYTHON" -m pip install --quiet --no-build-isolation --no-deps --force-reinstall . \

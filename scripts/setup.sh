@@ -23,9 +23,16 @@ fi
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
+fail_with_log() {
+  tail -n 20 "$LOG" >&2
+  say "$1 failed; all that it said: $LOG"
+  exit 1
+}
+
 missing_packages() {
   local installed
-  installed=$(dpkg-query -W -f='${db:Status-Abbrev}${Package}\n' "${PACKAGES[@]}" 2>/dev/null || true)
+  local row='${db:Status-Abbrev}${Package}\n'
+  installed=$(dpkg-query -W -f="$row" "${PACKAGES[@]}" 2>/dev/null || true)
   for package in "${PACKAGES[@]}"; do
     grep -qx "ii *$package" <<<"$installed" || echo "$package"
   done
@@ -47,7 +54,7 @@ install_packages() {
   say "installing ${missing[*]}"
   { apt-get update &&
     DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
-  } >"$LOG" 2>&1 </dev/null || { tail -n 20 "$LOG" >&2; say "apt-get failed, all of it: $LOG"; exit 1; }
+  } >"$LOG" 2>&1 </dev/null || fail_with_log apt-get
 }
 
 wanted_stamp() {
@@ -65,7 +72,7 @@ install_python() {
   say "installing Python packages into .venv (torch is large: about a minute)"
   { python3 -m venv .venv &&
     .venv/bin/python -m pip install -c requirements/constraints.txt -r requirements/dev.txt
-  } >"$LOG" 2>&1 </dev/null || { tail -n 20 "$LOG" >&2; say "pip failed, all of it: $LOG"; exit 1; }
+  } >"$LOG" 2>&1 </dev/null || fail_with_log pip
   printf '%s\n' "$wanted" >"$STAMP"
 }
 
