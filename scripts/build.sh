@@ -19,7 +19,7 @@ if [ ! -f "$TREE/build.ninja" ] || [ "$(cat "$TREE/.configured" 2>/dev/null)" !=
 fi
 cmake --build "$TREE"
 
-[ "$has_plugin" = ON ] || exit 0
+if [ "$has_plugin" = OFF ]; then exit 0; fi
 stamp=$TREE/.package_installed
 inputs=(pyproject.toml CMakeLists.txt cmake include src python plugins)
 if [ ! -f "$stamp" ] || [ ! -d .venv/lib/python3*/site-packages/mccl ] ||
@@ -30,6 +30,7 @@ if [ ! -f "$stamp" ] || [ ! -d .venv/lib/python3*/site-packages/mccl ] ||
     --config-settings=build-dir="$TREE" \
     --config-settings=cmake.define.MCCL_BUILD_TESTS=ON \
     --config-settings=cmake.define.MCCL_BUILD_BENCH=ON \
+    --config-settings=cmake.define.MCCL_WERROR=ON \
     --config-settings=cmake.define.MCCL_PYTHON="$PYTHON"
   mv "$stamp.next" "$stamp"
 fi

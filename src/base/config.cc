@@ -13,7 +13,7 @@
 #include <cmath>
 #include <optional>
 
-extern char** environ;
+extern char** environ;  // NOLINT: declared by glibc, not by every libc
 
 namespace mccl {
 namespace {

@@ -1,0 +1,33 @@
+"""Registers the back end "mccl" when torch is imported.
+
+torch calls `register` at the end of its own import. If that raised, `import torch` would fail for
+the whole environment; so this module imports nothing of torch or of mccl at its top, and `register`
+keeps what went wrong instead of raising it. `import mccl` calls `register` too.
+"""
+
+from __future__ import annotations
+
+# Why the last registration failed; None when it did not.
+failure: Exception | None = None
+
+
+def _create_backend(options, backend_options=None):
+    # Late: the native module loads when the first group is made, not when torch is imported.
+    import mccl
+
+    return mccl.create_backend(options, backend_options)
+
+
+def register() -> None:
+    """Makes `torch.distributed.init_process_group("mccl")` work. Safe to repeat; never raises."""
+    global failure
+    try:
+        from torch.distributed import Backend, is_available
+
+        if is_available() and "mccl" not in Backend.backend_list:
+            Backend.register_backend(
+                "mccl", _create_backend, extended_api=True, devices=["cpu", "mps"]
+            )
+        failure = None
+    except Exception as error:
+        failure = error
