@@ -28,7 +28,7 @@ struct XmlFault {
 };
 
 struct XmlReadResult {
-  Program program;               // valid only when there are no faults
+  Program program;  // valid only when there are no faults
   XmlDialect dialect = XmlDialect::Mccl;
   std::vector<XmlFault> faults;  // in document order
   bool is_ok() const { return faults.empty(); }

@@ -105,10 +105,12 @@ void XmlDocument::find_root() {
 }
 
 size_t XmlDocument::offset_of(pugi::xml_node node) const {
-  const ptrdiff_t offset = node.offset_debug();
-  if (offset < 0) return 0;
-  const bool has_bracket = node.type() == pugi::node_element && offset > 0;
-  return static_cast<size_t>(offset) - (has_bracket ? 1 : 0);
+  const ptrdiff_t found = node.offset_debug();
+  if (found < 0) return 0;
+  const auto offset = static_cast<size_t>(found);
+  // The parser points at an element's name, and at the blanks before a text.
+  if (node.type() == pugi::node_element) return offset - 1;
+  return std::min(text_.find_first_not_of(" \t\r\n", offset), text_.size());
 }
 
 void XmlDocument::add_fault(pugi::xml_node element, std::string text) {

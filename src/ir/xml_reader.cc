@@ -56,7 +56,7 @@ class McclDialectReader {
  private:
   void read_header(pugi::xml_node element);
   std::optional<bool> read_bool(pugi::xml_node element, const char* attribute);
-  void read_rank(pugi::xml_node element, int rank);
+  void read_rank(pugi::xml_node element);
   Lane read_lane(pugi::xml_node element, XmlLaneSource* source);
   Step read_step(pugi::xml_node element, int position, XmlStepSource* source);
   bool read_spans(pugi::xml_node element, const char* attribute, std::vector<Span>* spans);
@@ -65,7 +65,7 @@ class McclDialectReader {
   XmlDocument& document_;
   Program& program_;
   XmlProgramSource& source_;
-  int rank_ = 0;  // the one being read
+  int rank_ = -1;  // the one being read
 };
 
 void McclDialectReader::read_program() {
@@ -73,7 +73,10 @@ void McclDialectReader::read_program() {
   read_header(root);
   const std::vector<pugi::xml_node> ranks =
       document_.read_numbered_children(root, "rank", kXmlRanksMax, &source_.are_ranks_known);
-  for (const pugi::xml_node element : ranks) read_rank(element, rank_++);
+  for (const pugi::xml_node element : ranks) {
+    ++rank_;
+    read_rank(element);
+  }
   check_declared_rank_count(&document_, "ranks", "rank", &source_);
 }
 
@@ -108,12 +111,11 @@ std::optional<bool> McclDialectReader::read_bool(pugi::xml_node element, const c
   return std::nullopt;
 }
 
-void McclDialectReader::read_rank(pugi::xml_node element, int rank) {
+void McclDialectReader::read_rank(pugi::xml_node element) {
   document_.check_attributes(element, {"id", "scratch_chunks"});
   RankProgram& rank_program = program_.ranks.emplace_back();
   XmlRankSource& rank_source = source_.ranks.emplace_back();
   rank_source.element = element;
-  rank_ = rank;
   rank_program.scratch_chunk_count =
       document_.read_int(element, "scratch_chunks", 0, kXmlChunksMax).value_or(kXmlChunksMax);
   const std::vector<pugi::xml_node> lanes = document_.read_numbered_children(

@@ -1,0 +1,48 @@
+// Any bytes are either refused with placed faults, or are a program that survives writing and reading
+// in both dialects and whose text is canonical.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "ir/xml.h"
+
+namespace mccl {
+namespace {
+
+void check_faults(const XmlReadResult& read, std::string_view text) {
+  const XmlFault* previous = nullptr;
+  for (const XmlFault& fault : read.faults) {
+    MCCL_CHECK(fault.line >= 1 && fault.column >= 1 && !fault.text.empty());
+    MCCL_CHECK_LE(static_cast<size_t>(fault.line) + static_cast<size_t>(fault.column),
+                  text.size() + 2);
+    if (previous != nullptr) MCCL_CHECK_LE(previous->line, fault.line);
+    previous = &fault;
+  }
+}
+
+void check_round_trip(const Program& program, XmlDialect dialect) {
+  const Result<std::string> text = write_xml(program, dialect);
+  // MSCCL's dialect cannot say everything; ours can.
+  if (!text.is_ok()) MCCL_CHECK(dialect == XmlDialect::Msccl);
+  if (!text.is_ok()) return;
+  const XmlReadResult read = read_xml(text.value());
+  MCCL_CHECK_EQ(read.to_string("written"), "");
+  MCCL_CHECK(read.dialect == dialect);
+  MCCL_CHECK(read.program == program);
+  MCCL_CHECK_EQ(write_xml(read.program, dialect).value(), text.value());
+}
+
+}  // namespace
+}  // namespace mccl
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string text(data, data + size);
+  const mccl::XmlReadResult read = mccl::read_xml(text);
+  mccl::check_faults(read, text);
+  if (!read.is_ok()) return 0;
+  mccl::check_round_trip(read.program, mccl::XmlDialect::Mccl);
+  mccl::check_round_trip(read.program, mccl::XmlDialect::Msccl);
+  return 0;
+}

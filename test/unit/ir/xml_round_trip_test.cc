@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include "ir/xml.h"
+#include "xml_programs.h"
+
+namespace mccl {
+namespace {
+
+void expect_round_trip(const Program& program, XmlDialect dialect) {
+  const Result<std::string> text = write_xml(program, dialect);
+  ASSERT_TRUE(text.is_ok()) << text.status().to_string();
+  const XmlReadResult read = read_xml(text.value());
+  ASSERT_TRUE(read.is_ok()) << read.to_string("text") << "\n" << text.value();
+  EXPECT_EQ(read.dialect, dialect);
+  EXPECT_EQ(read.program, program) << text.value();
+  EXPECT_EQ(write_xml(read.program, dialect).value(), text.value());
+}
+
+TEST(XmlRoundTrip, OurDialectKeepsEveryProgram) {
+  Prng prng(1);
+  for (int draw = 0; draw < 300; ++draw)
+    expect_round_trip(make_random_program(&prng, true), XmlDialect::Mccl);
+}
+
+TEST(XmlRoundTrip, MscclsDialectKeepsEveryProgramWithoutFold) {
+  Prng prng(2);
+  for (int draw = 0; draw < 300; ++draw)
+    expect_round_trip(make_random_program(&prng, false), XmlDialect::Msccl);
+}
+
+TEST(XmlRoundTrip, KeepsANameWithCharactersThatXmlEscapes) {
+  Program program = make_two_rank_ring();
+  program.name = R"( a<b> & "c" 'd' &amp; )";
+  expect_round_trip(program, XmlDialect::Mccl);
+}
+
+TEST(XmlRoundTrip, KeepsRanksWithoutLanesAndLanesWithoutSteps) {
+  Program program;
+  program.ranks.resize(2);
+  program.ranks[1].lanes.resize(1);
+  expect_round_trip(program, XmlDialect::Mccl);
+  expect_round_trip(program, XmlDialect::Msccl);
+}
+
+TEST(XmlRoundTrip, KeepsTheLargestNumbers) {
+  Program program;
+  program.collective = Collective::AllGather;
+  program.chunk_count = kXmlChunksMax / 2;
+  program.ranks.resize(2);
+  program.ranks[0].scratch_chunk_count = kXmlChunksMax;
+  program.ranks[0].lanes.push_back({1, -1, kXmlChannelMax, {}});
+  program.ranks[0].lanes[0].steps.push_back(
+      {Opcode::Send, {{0, Buffer::Scratch, 1, kXmlChunksMax - 1}}, {}, {}});
+  program.ranks[0].lanes[0].steps.push_back(
+      {Opcode::Send, {{0, Buffer::Output, kXmlChunksMax - 1, 1}}, {}, {}});
+  expect_round_trip(program, XmlDialect::Mccl);
+}
+
+}  // namespace
+}  // namespace mccl
