@@ -1,35 +1,32 @@
-// A key-value store for the nodes of one world: what a rendezvous server is to real processes. It
-// answers at once and costs no virtual time; nobody waits in it, a reader asks again in a later
-// step.
+// The store of a world: what a rendezvous server is to real processes. It costs no virtual time.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
+
+#include "mccl/store.h"
 
 namespace mccl::sim {
 
-// One thread, like the world. Shared by the nodes; owned by the test.
-class MemoryStore {
+// One thread, like the world; owned by the test, shared by the nodes. get() looks once whatever its
+// timeout: waiting would stop the world's only thread, so a node asks again in a later step.
+class SimStore final : public Store {
  public:
-  void set(const std::string& key, std::string value) { values_[key] = std::move(value); }
-
-  // Empty while nobody has set the key.
-  std::optional<std::string> find(const std::string& key) const {
-    const auto found = values_.find(key);
-    if (found == values_.end()) return std::nullopt;
-    return found->second;
+  Status set(const std::string& key, const std::string& value) override {
+    values_[key] = value;
+    return Status::ok();
   }
 
-  // Adds to the key's counter, which starts at 0, and returns its new value. Counters and values do
-  // not share names.
-  int64_t add(const std::string& key, int64_t amount) { return counters_[key] += amount; }
+  Result<std::optional<std::string>> get(const std::string& key, int64_t /*timeout_ns*/) override {
+    const auto found = values_.find(key);
+    if (found == values_.end()) return std::optional<std::string>();
+    return std::optional<std::string>(found->second);
+  }
 
  private:
   std::map<std::string, std::string> values_;
-  std::map<std::string, int64_t> counters_;
 };
 
 }  // namespace mccl::sim

@@ -113,6 +113,7 @@ TEST_P(WireTest, AWriteOfThousandsOfPiecesEndsInAnEventOrInAllOfThem) {
   size_t written_count = 0;
   bool is_writable = true;
   EXPECT_TRUE(world->advance_until([&] {
+    connection.poll(*world);
     for (const WireEvent& event : connection.near_events) is_writable |= event.writable;
     if (is_writable && written_count < kPieceCount) {
       Result<size_t> taken = connection.near->write(std::span(pieces).subspan(written_count));
