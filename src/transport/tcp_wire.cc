@@ -15,11 +15,11 @@
 #include <netinet/in.h>
 #include <poll.h>
 
-#include <array>
 #include <cerrno>
 #include <utility>
 
 #include "base/check.h"
+#include "transport/piece_cursor.h"
 #include "transport/poller.h"
 #include "transport/socket.h"
 
@@ -31,12 +31,6 @@ constexpr int kSendFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
 #else
 constexpr int kSendFlags = MSG_DONTWAIT;  // macOS: SO_NOSIGPIPE is set on the socket
 #endif
-
-// Linux and macOS both refuse more than 1,024 pieces per call; a quarter of it costs less stack.
-constexpr size_t kPiecesPerCall = 256;
-
-// macOS refuses 2 GiB and more in one call.
-constexpr size_t kBytesPerCall = size_t{1} << 30;
 
 constexpr int kBacklog = 1024;
 
@@ -55,49 +49,6 @@ StatusCode code_of(int error_number) {
       return StatusCode::Network;
   }
 }
-
-// A position in the caller's pieces, cut into batches that one system call takes.
-class PieceCursor {
- public:
-  explicit PieceCursor(std::span<const iovec> pieces) : rest_(pieces) { skip_finished(); }
-
-  bool is_done() const { return rest_.empty(); }
-
-  // Valid until the next call on this object.
-  msghdr* next_batch() {
-    size_t count = 0;
-    size_t bytes = 0;
-    size_t offset_bytes = offset_bytes_;
-    for (; count < rest_.size() && count < kPiecesPerCall && bytes < kBytesPerCall; ++count) {
-      const iovec& piece = rest_[count];
-      const size_t length = std::min(piece.iov_len - offset_bytes, kBytesPerCall - bytes);
-      batch_[count] = {static_cast<char*>(piece.iov_base) + offset_bytes, length};
-      bytes += length;
-      offset_bytes = 0;
-    }
-    message_.msg_iov = batch_.data();
-    message_.msg_iovlen = static_cast<decltype(message_.msg_iovlen)>(count);
-    return &message_;
-  }
-
-  void advance(size_t bytes) {
-    offset_bytes_ += bytes;
-    skip_finished();
-  }
-
- private:
-  void skip_finished() {
-    while (!rest_.empty() && offset_bytes_ >= rest_.front().iov_len) {
-      offset_bytes_ -= rest_.front().iov_len;
-      rest_ = rest_.subspan(1);
-    }
-  }
-
-  std::span<const iovec> rest_;
-  size_t offset_bytes_ = 0;  // into the first piece of rest_
-  std::array<iovec, kPiecesPerCall> batch_;
-  msghdr message_{};
-};
 
 class TcpWire final : public Wire {
  public:

@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "base/check.h"
 #include "conformance/wire_pump.h"
 #include "conformance/wire_world.h"
 
@@ -47,6 +48,7 @@ Connection make_connection(WireWorld& world) {
     if (is_acceptable && made.far == nullptr) made.far = world.context(1).accept(20);
     return made.far != nullptr;
   }));
+  MCCL_CHECK(made.far != nullptr);
   return made;
 }
 
@@ -195,6 +197,29 @@ TEST_P(WireTest, WritingToAPeerThatClosedEndsInPeerLost) {
             writer.status().to_string());
 }
 
+TEST_P(WireTest, APeerThatClosedWithBytesUnreadIsLostInBothDirections) {
+  const auto world = GetParam().make_world(2);
+  Connection connection = make_connection(*world);
+  Writer writer(*connection.near, 1'000, 15);
+  Reader reader(*connection.near, 16);
+  EXPECT_TRUE(world->advance_until([&] {
+    pump_all(*world, connection, &writer, nullptr, nullptr, nullptr);
+    return writer.is_done();
+  }));
+  connection.far->close();
+  EXPECT_TRUE(world->advance_until([&] {
+    pump_all(*world, connection, nullptr, &reader, nullptr, nullptr);
+    return !reader.status().is_ok();
+  }));
+  EXPECT_EQ(reader.status().code(), StatusCode::PeerLost) << reader.status().to_string();
+  Status failure;
+  EXPECT_TRUE(world->advance_until([&] {
+    failure = write_bytes(*connection.near, pattern_at(0), 1).status();
+    return !failure.is_ok();
+  }));
+  EXPECT_EQ(failure.code(), StatusCode::PeerLost) << failure.to_string();
+}
+
 TEST_P(WireTest, ClosingTwiceIsClosingOnceAndEndsBothDirectionsHere) {
   const auto world = GetParam().make_world(2);
   Connection connection = make_connection(*world);
@@ -245,6 +270,16 @@ TEST_P(WireTest, NothingIsWrittenOrReadByEmptyPieces) {
   EXPECT_EQ(connection.far->read(std::span<const iovec>()).value(), 0u);
   char byte = 0;
   EXPECT_EQ(read_bytes(*connection.far, &byte, 1).value(), 0u) << "the wire is quiet, not ended";
+  bool is_readable = false;
+  EXPECT_TRUE(world->advance_until([&] {
+    connection.poll(*world);
+    for (const WireEvent& event : connection.near_events)
+      if (event.writable) (void)write_bytes(*connection.near, pattern_at(0), 1);
+    for (const WireEvent& event : connection.far_events) is_readable |= event.readable;
+    return is_readable;
+  }));
+  EXPECT_EQ(connection.far->read(empty).value(), 0u);
+  EXPECT_EQ(read_bytes(*connection.far, &byte, 1).value(), 1u) << "bytes wait, it has not ended";
 }
 
 TEST_P(WireTest, ANewWireIsQuietAndNeverBlocks) {
@@ -364,6 +399,36 @@ TEST_P(WireTest, ManyConnectionsReportTheirOwnTokens) {
     EXPECT_EQ(accepted[side].size(), kCount);
     for (const auto& [token, end] : made[side]) EXPECT_EQ(end.heard, token);
   }
+}
+
+// Each context on a thread of its own, blocking: the reader drains while the writer writes, so
+// short writes go on in the middle of a piece.
+TEST_P(WireTest, TwoThreadsThatBlockMoveAllBytes) {
+  const auto world = GetParam().make_world(2);
+  if (!world->can_block()) GTEST_SKIP() << "nothing blocks in virtual time";
+  Connection connection = make_connection(*world);
+  Writer writer(*connection.near, world->bulk_bytes(), 17);
+  std::thread writer_thread([&] {
+    while (true) {
+      for (const WireEvent& event : connection.near_events) writer.on_event(event);
+      connection.near_events.clear();
+      writer.pump();
+      if (writer.is_done() || !writer.status().is_ok()) return;
+      world->context(0).poll(-1, connection.near_events);
+    }
+  });
+  Reader reader(*connection.far, 18);
+  while (true) {
+    for (const WireEvent& event : connection.far_events) reader.on_event(event);
+    connection.far_events.clear();
+    reader.pump();
+    if (reader.bytes() >= world->bulk_bytes() || !reader.status().is_ok() || HasFatalFailure())
+      break;
+    world->context(1).poll(-1, connection.far_events);
+  }
+  if (HasFatalFailure()) connection.far->close();  // ends the writer, too
+  writer_thread.join();
+  EXPECT_EQ(reader.bytes(), world->bulk_bytes());
 }
 
 TEST_P(WireTest, WakeEndsThePollThatBlocksOrTheNextOne) {

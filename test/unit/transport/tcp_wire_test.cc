@@ -212,6 +212,21 @@ TEST(TcpContext, OffersAConnectionAgainThatNoDescriptorWasLeftFor) {
   for (const WireEvent& event : events) EXPECT_FALSE(event.acceptable);
 }
 
+TEST(TcpWire, ReportsNothingOnceDestroyedAlsoWhenAForkedChildHoldsACopyOfItsSocket) {
+  const auto context = make_context({});
+  auto [near, far] = connect_pair(*context, *context);
+  std::vector<FileDescriptor> copies;
+  for (const int socket : sockets_with_port(port_of(*context)))
+    copies.emplace_back(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
+  far.reset();
+  char byte = 7;
+  const iovec piece{&byte, 1};
+  EXPECT_EQ(near->write({&piece, 1}).value(), 1u);
+  std::vector<WireEvent> events;
+  context->poll(0, events);
+  for (const WireEvent& event : events) EXPECT_EQ(event.token, 1u);
+}
+
 TEST(TcpWire, MayOutliveItsContext) {
   auto context = make_context({});
   auto [near, far] = connect_pair(*context, *context);
