@@ -78,7 +78,7 @@ class ReferenceRun {
     const int blocks = block_count(program_.collective, Buffer::Output, program_.rank_count());
     if (call_.block_counts.size() != static_cast<size_t>(blocks))
       return refuse("the call has " + std::to_string(call_.block_counts.size()) +
-                    " block counts; the program has " + std::to_string(blocks) + " blocks");
+                    " block counts; the program has " + counted(blocks, "block"));
     for (const int64_t count : call_.block_counts)
       if (count < 0) return refuse("a block has " + std::to_string(count) + " elements");
     if (call_.inputs.size() != program_.ranks.size())

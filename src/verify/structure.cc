@@ -36,9 +36,10 @@ class StructureCheck {
  private:
   void add(std::string text) { findings_.add(Rule::Structure, std::move(text)); }
 
-  void check_limit(int64_t value, int64_t min, int64_t max, const char* noun) {
+  void check_limit(int64_t value, int64_t min, int64_t max, const char* noun,
+                   const char* where = "") {
     if (value >= min && value <= max) return;
-    add("the program has " + counted(value, noun) + "; " + std::to_string(min) + " to " +
+    add("the program has " + counted(value, noun) + where + "; " + std::to_string(min) + " to " +
         std::to_string(max) + " are allowed");
   }
 
@@ -69,9 +70,9 @@ class StructureCheck {
         for (const Step& step : lane.steps) accesses += named_chunk_count(step);
       }
     }
-    check_limit(chunks, 0, kChunksMax, "chunk of all buffers");
+    check_limit(chunks, 0, kChunksMax, "chunk", " in all buffers");
     check_limit(steps, 0, kStepsMax, "step");
-    check_limit(accesses, 0, kChunkAccessesMax, "chunk access");
+    check_limit(accesses, 0, kChunkAccessesMax, "chunk operand");
   }
 
   static int64_t named_chunk_count(const Step& step) {
