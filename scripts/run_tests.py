@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 import xml.etree.ElementTree
+from typing import IO
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTEST_FOLDERS = ("test/torch", "test/python")
@@ -49,6 +50,37 @@ class Outcome:
     skipped: list[str] = dataclasses.field(default_factory=list)  # "name: reason"
     output: str = ""
     elapsed_s: float = 0.0
+
+
+class Children:
+    """The processes that run now. Each leads its own group, so an interrupt must end them here."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.processes: set[subprocess.Popen] = set()
+        self.is_stopped = False
+
+    def start(self, program: Program, extra: list[str], sink: IO[bytes]) -> subprocess.Popen:
+        with self.lock:
+            if self.is_stopped:
+                raise KeyboardInterrupt
+            process = subprocess.Popen(
+                program.command + extra, cwd=program.folder, stdin=subprocess.DEVNULL, stdout=sink,
+                stderr=subprocess.STDOUT, env={**os.environ, **program.environment},
+                start_new_session=True)
+            self.processes.add(process)
+            return process
+
+    def forget(self, process: subprocess.Popen) -> None:
+        with self.lock:
+            self.processes.discard(process)
+
+    def stop(self) -> None:
+        with self.lock:
+            self.is_stopped = True
+            for process in self.processes:
+                if process.returncode is None:
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 class Screen:
@@ -122,13 +154,10 @@ def python_program(timeout_factor: float) -> list[Program]:
                     runs_alone=True)]
 
 
-def run_command(program: Program, extra: list[str]) -> tuple[int | None, str]:
+def run_command(program: Program, extra: list[str], children: Children) -> tuple[int | None, str]:
     """Exit status (None: timed out) and everything the command printed."""
     with tempfile.TemporaryFile() as sink:
-        process = subprocess.Popen(
-            program.command + extra, cwd=program.folder, stdin=subprocess.DEVNULL, stdout=sink,
-            stderr=subprocess.STDOUT, env={**os.environ, **program.environment},
-            start_new_session=True)
+        process = children.start(program, extra, sink)
         try:
             status = process.wait(program.timeout_s)
         except subprocess.TimeoutExpired:
@@ -136,6 +165,7 @@ def run_command(program: Program, extra: list[str]) -> tuple[int | None, str]:
         if status is None:
             os.killpg(process.pid, signal.SIGKILL)  # the group is the program and its children
             process.wait()
+        children.forget(process)
         sink.seek(0)
         return status, sink.read().decode(errors="replace")
 
@@ -168,7 +198,7 @@ def describe_death(status: int | None, program: Program, output: str) -> str:
     return f"{program.name}: exit status {status}{where}"
 
 
-def run_program(program: Program, screen: Screen) -> Outcome:
+def run_program(program: Program, screen: Screen, children: Children) -> Outcome:
     screen.started(program.name)
     outcome = Outcome()
     start = time.monotonic()
@@ -176,7 +206,7 @@ def run_program(program: Program, screen: Screen) -> Outcome:
         report = pathlib.Path(folder) / "report.xml"
         extra = {"gtest": [f"--gtest_output=xml:{report}"],
                  "pytest": [f"--junitxml={report}"], "exit": []}[program.report]
-        status, outcome.output = run_command(program, extra)
+        status, outcome.output = run_command(program, extra, children)
         if program.report == "exit":
             if status == 0:
                 outcome.passed = 1
@@ -239,14 +269,24 @@ def print_details(programs: list[Program], outcomes: list[Outcome], screen: Scre
 def run_all(programs: list[Program], job_count: int, screen: Screen) -> list[Outcome]:
     """Outcomes in the order of `programs`. Those that run alone come last."""
     screen.total_count = len(programs)
+    children = Children()
     outcomes: dict[str, Outcome] = {}
     together = [program for program in programs if not program.runs_alone]
-    with concurrent.futures.ThreadPoolExecutor(job_count) as pool:
-        futures = {program.name: pool.submit(run_program, program, screen) for program in together}
-        outcomes.update((name, future.result()) for name, future in futures.items())
-    for program in programs:
-        if program.runs_alone:
-            outcomes[program.name] = run_program(program, screen)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(job_count) as pool:
+            futures = {program.name: pool.submit(run_program, program, screen, children)
+                       for program in together}
+            try:
+                outcomes.update((name, future.result()) for name, future in futures.items())
+            except KeyboardInterrupt:
+                children.stop()
+                pool.shutdown(cancel_futures=True)
+                raise
+        for program in programs:
+            if program.runs_alone:
+                outcomes[program.name] = run_program(program, screen, children)
+    finally:
+        children.stop()
     return [outcomes[program.name] for program in programs]
 
 
@@ -264,7 +304,12 @@ def main() -> int:
         programs += python_program(arguments.timeout_factor)
     programs = [program for program in programs if arguments.only in program.name]
     screen = Screen()
-    outcomes = run_all(programs, arguments.jobs, screen)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end the children then, too
+    try:
+        outcomes = run_all(programs, arguments.jobs, screen)
+    except KeyboardInterrupt:
+        print("\nrun_tests: interrupted")
+        return 130
     print_details(programs, outcomes, screen)
     line = summary_line(outcomes)
     (arguments.build_dir / "test_summary.txt").write_text(line + "\n")

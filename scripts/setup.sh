@@ -70,7 +70,9 @@ install_python() {
   wanted=$(wanted_stamp)
   if [ -x .venv/bin/python ] && [ "$(cat "$STAMP" 2>/dev/null)" = "$wanted" ]; then return; fi
   say "installing Python packages into .venv (torch is large: about a minute)"
-  { python3 -m venv .venv &&
+  local renew=()
+  [ "$(.venv/bin/python --version 2>/dev/null)" = "$(python3 --version)" ] || renew=(--clear)
+  { python3 -m venv "${renew[@]}" .venv &&
     .venv/bin/python -m pip install -c requirements/constraints.txt -r requirements/dev.txt
   } >"$LOG" 2>&1 </dev/null || fail_with_log pip
   printf '%s\n' "$wanted" >"$STAMP"
