@@ -5,8 +5,12 @@
 namespace mccl {
 
 // One line per algorithm, here and nowhere else.
-#define MCCL_ALGORITHMS(X) \
-  X(kAllReduceRing)
+#define MCCL_ALGORITHMS(X)       \
+  X(kAllReduceRing)              \
+  X(kAllReduceRecursiveDoubling) \
+  X(kAllReduceAllPairs)          \
+  X(kAllGatherRing)              \
+  X(kBroadcastBinomialTree)
 
 #define MCCL_DECLARE(name) extern const Algorithm name;
 MCCL_ALGORITHMS(MCCL_DECLARE)
@@ -22,7 +26,9 @@ constexpr std::array kCatalog = {
 
 }  // namespace
 
-std::span<const Algorithm* const> catalog() { return kCatalog; }
+std::span<const Algorithm* const> catalog() {
+  return kCatalog;
+}
 
 const Algorithm* find_algorithm(std::string_view name) {
   for (const Algorithm* algorithm : kCatalog)

@@ -73,16 +73,15 @@ class Lowering {
     Schedule found = schedule(attempt.graph, dag, attempt.channels);
     attempt.order = std::move(found.order);
     if (found.is_complete()) return true;
-    bool is_changed = false;
-    if (number < kChannelAttemptsMax)
+    // A full stream first: what stands behind it is often only queued.
+    bool is_changed = split_streams(attempt.graph, attempt.channels, found.blocked_by_credit);
+    if (!is_changed && number < kChannelAttemptsMax)
       is_changed = move_messages(attempt, groups, found.blocked_by_order);
-    is_changed =
-        split_streams(attempt.graph, attempt.channels, found.blocked_by_credit) || is_changed;
     if (!is_changed) {
       is_changed = split(attempt.graph, found.blocked_by_order);
       is_changed = split(attempt.graph, found.in_front) || is_changed;
-      if (!is_changed) move_messages(attempt, groups, found.in_front);
     }
+    if (!is_changed) move_messages(attempt, groups, found.in_front);
     return false;
   }
 
