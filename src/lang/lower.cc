@@ -50,7 +50,7 @@ class Lowering {
     const MessageGroups groups(recording_, base_, faults);
     if (!faults.empty()) return refuse(faults);
     Attempt attempt;
-    for (int number = 0; number < kAttemptsMax; ++number)
+    for (int number = 0; number < kAttemptsMax && !is_hopeless_; ++number)
       if (try_lower(groups, number, attempt)) return emit(attempt);
     FusionLimits no_limits = limits_;
     no_limits.channel_min.assign(base_.messages.size(), 0);
@@ -68,7 +68,8 @@ class Lowering {
         recording_.is_fusion_on ? fuse(base_, recording_.shape, limits_, groups) : base_;
     attempt.channels = assign_channels(recording_, attempt.graph, groups, limits_);
     for (const int message : attempt.channels.too_fused) limits_.is_forward_apart[message] = 1;
-    if (!attempt.channels.too_fused.empty() || !attempt.channels.faults.empty()) return false;
+    is_hopeless_ = attempt.channels.too_fused.empty() && !attempt.channels.faults.empty();
+    if (!attempt.channels.too_fused.empty() || is_hopeless_) return false;
     const ChunkDag dag(attempt.graph, recording_.shape);
     Schedule found = schedule(attempt.graph, dag, attempt.channels);
     attempt.order = std::move(found.order);
@@ -81,7 +82,7 @@ class Lowering {
       is_changed = split(attempt.graph, found.blocked_by_order);
       is_changed = split(attempt.graph, found.in_front) || is_changed;
     }
-    if (!is_changed) move_messages(attempt, groups, found.in_front);
+    is_hopeless_ = !is_changed && !move_messages(attempt, groups, found.in_front);
     return false;
   }
 
@@ -172,6 +173,7 @@ class Lowering {
   const Recording& recording_;
   StepGraph base_;
   FusionLimits limits_;
+  bool is_hopeless_ = false;  // another attempt would be the same
 };
 
 }  // namespace

@@ -1,0 +1,108 @@
+// Prints docs/algorithms.md, generated from the catalogue of algorithms.
+//   algorithms_doc               the page on standard output
+//   algorithms_doc --check FILE  0 when FILE is that page, 1 when it is stale or missing
+#include <fstream>
+#include <iostream>
+#include <numeric>
+#include <sstream>
+#include <string>
+
+#include "algorithms/catalog.h"
+
+namespace mccl {
+namespace {
+
+constexpr int kRankCounts[] = {2, 4, 8, 24};
+
+constexpr const char* kOpening =
+    "# Algorithms\n"
+    "\n"
+    "Generated from the catalogue in `src/algorithms` by `make docs`; do not edit.\n"
+    "\n"
+    "Every algorithm is a program in the chunk language, one file each, and works for any number "
+    "of\n"
+    "ranks from 1. A test compares the figures below with the lowered programs.\n"
+    "\n"
+    "- **hops**: messages on the longest chain of dependent messages.\n"
+    "- **messages**: what the busiest rank sends in one iteration.\n"
+    "- **sent**, **reduced**, **scratch**: of the busiest (hungriest) rank, as a share of S: the\n"
+    "  bytes of the buffer, for an all-gather those of the whole output.\n"
+    "- **pipelined**: hops overlap slice by slice, so that a large buffer takes the time of its "
+    "bytes.\n"
+    "- **sets**: consecutive operations rotate over so many sets of streams.\n"
+    "- **rank order**: nothing is reduced in another order than that of the ranks.\n"
+    "\n"
+    "Figures are for 2, 4, 8, 24 ranks; one figure where they are equal.\n"
+    "\n"
+    "| name | collective | hops | messages | sent | reduced | scratch | pipelined | sets | rank "
+    "order | reference |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|\n";
+
+std::string to_text(int number) {
+  return std::to_string(number);
+}
+
+std::string to_text(const Fraction& share) {
+  const int64_t divisor = std::gcd(share.numerator, share.denominator);
+  const int64_t numerator = share.numerator / divisor;
+  const int64_t denominator = share.denominator / divisor;
+  if (denominator == 1) return std::to_string(numerator);
+  return std::to_string(numerator) + "/" + std::to_string(denominator);
+}
+
+// One value where all rank counts have the same, else one per rank count. A fraction has a slash
+// itself, so that values are kept apart by commas.
+template <typename Value>
+std::string cell(const Algorithm& algorithm, Value AlgorithmCost::*value) {
+  std::string text;
+  std::string first;
+  bool is_constant = true;
+  for (const int rank_count : kRankCounts) {
+    const std::string one = to_text(algorithm.cost(rank_count).*value);
+    if (text.empty()) first = one;
+    is_constant = is_constant && one == first;
+    text += (text.empty() ? "" : ", ") + one;
+  }
+  return (is_constant ? first : text) + " | ";
+}
+
+std::string algorithms_page() {
+  std::string page = kOpening;
+  for (const Algorithm* algorithm : catalog()) {
+    page += "| `" + std::string(algorithm->name) + "` | ";
+    page += std::string(collective_name(algorithm->collective)) + " | ";
+    page += cell(*algorithm, &AlgorithmCost::hops);
+    page += cell(*algorithm, &AlgorithmCost::messages);
+    page += cell(*algorithm, &AlgorithmCost::bytes_sent);
+    page += cell(*algorithm, &AlgorithmCost::bytes_reduced);
+    page += cell(*algorithm, &AlgorithmCost::scratch_bytes);
+    page += algorithm->cost(kRankCounts[0]).is_pipelined ? "yes | " : "no | ";
+    page += std::to_string(algorithm->channel_sets) + " | ";
+    page += algorithm->reduces_in_rank_order ? "yes | " : "no | ";
+    page += std::string(algorithm->reference) + " |\n";
+  }
+  return page;
+}
+
+int check(const char* path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file && text.str() == algorithms_page()) return 0;
+  std::cerr << path << " is stale: run `make docs` and commit it\n";
+  return 1;
+}
+
+}  // namespace
+}  // namespace mccl
+
+int main(int argument_count, char** arguments) {
+  if (argument_count == 3 && std::string(arguments[1]) == "--check")
+    return mccl::check(arguments[2]);
+  if (argument_count != 1) {
+    std::cerr << "usage: algorithms_doc [--check FILE]\n";
+    return 2;
+  }
+  std::cout << mccl::algorithms_page();
+  return std::cout.flush() ? 0 : 1;
+}
