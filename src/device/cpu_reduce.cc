@@ -194,7 +194,10 @@ struct BFloat16Step {
   }
 };
 
-// Runs the step on the last, partial vector. Wire operands go through a padded copy; wide ones and
+template <class Step>
+void combine(void* result_memory, const void* left_memory, const void* right_memory, size_t count);
+
+// The last, partial vector, as a whole one. Wire operands go through a padded copy; wide ones and
 // constants have room for a whole vector.
 template <class Step>
 void combine_tail(uint8_t* result, const uint8_t* left, const uint8_t* right, size_t bytes) {
@@ -203,9 +206,10 @@ void combine_tail(uint8_t* result, const uint8_t* left, const uint8_t* right, si
   alignas(kVectorBytesMax) uint8_t right_copy[kVectorBytesMax] = {};
   if constexpr (Step::kLeft == Operand::Wire) std::memcpy(left_copy, left, bytes);
   if constexpr (Step::kRight == Operand::Wire) std::memcpy(right_copy, right, bytes);
-  Step::run(Step::kResult == Operand::Wire ? result_copy : result,
-            Step::kLeft == Operand::Wire ? left_copy : left,
-            Step::kRight == Operand::Wire ? right_copy : right);
+  combine<Step>(Step::kResult == Operand::Wire ? result_copy : result,
+                Step::kLeft == Operand::Wire ? left_copy : left,
+                Step::kRight == Operand::Wire ? right_copy : right,
+                hn::Lanes(Bytes()) / Step::kElementBytes);
   if constexpr (Step::kResult == Operand::Wire) std::memcpy(result, result_copy, bytes);
 }
 
