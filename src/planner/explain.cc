@@ -1,0 +1,128 @@
+#include "planner/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/selection.h"
+#include "planner/wide_integer.h"
+
+namespace mccl {
+namespace {
+
+// "12.3 %", rounded to the nearest tenth.
+std::string percent(int64_t part, int64_t whole) {
+  const int64_t tenths =
+      saturate((WideInteger{part} * 1000 + whole / 2) / std::max<int64_t>(whole, 1));
+  return fmt::format("{}.{} %", tenths / 10, tenths % 10);
+}
+
+// The nearest call size that the table gives to `algorithm`, or nothing.
+std::string nearest_window(const CollectivePlan& plan, std::string_view algorithm, int64_t bytes) {
+  std::string nearest;
+  int64_t nearest_distance = kBytesUnlimited;
+  for (const PlanWindow& window : plan.windows) {
+    if (window.entry.algorithm != algorithm) continue;
+    const bool is_above = window.begin_bytes > bytes;
+    const int64_t distance = is_above ? window.begin_bytes - bytes : bytes - window.end_bytes + 1;
+    if (distance >= nearest_distance) continue;
+    nearest_distance = distance;
+    nearest = is_above ? fmt::format("calls of {} bytes or more", window.begin_bytes)
+                       : fmt::format("calls of less than {} bytes", window.end_bytes);
+  }
+  return nearest;
+}
+
+std::string not_chosen(const Selection& selection, const CostTerms& cost,
+                       const CandidateExplanation& chosen, int64_t bytes) {
+  if (selection.has_paper_rule)
+    return fmt::format("profile paper: {} bytes are {} the switch at {} bytes", bytes,
+                       bytes > kPaperSwitchBytes ? "above" : "not above", kPaperSwitchBytes);
+  const int64_t difference = cost.total_ns - chosen.cost.total_ns;
+  if (difference > 0)
+    return fmt::format("slower than {} by {}", chosen.algorithm,
+                       percent(difference, chosen.cost.total_ns));
+  if (difference == 0)
+    return fmt::format("as fast as {}, which comes first or has this window", chosen.algorithm);
+  return fmt::format("the table's window names {}, which the model has slower by {}",
+                     chosen.algorithm, percent(-difference, cost.total_ns));
+}
+
+const CollectivePlan* find_plan(const PlanTable& table, Collective collective) {
+  for (const CollectivePlan& plan : table.collectives)
+    if (plan.collective == collective) return &plan;
+  return nullptr;
+}
+
+CandidateExplanation describe(const Candidate& candidate, const PlanTable& table, int64_t bytes) {
+  CandidateExplanation text{.algorithm = std::string(candidate.algorithm->name),
+                            .cost = {},
+                            .verdict = candidate.reason,
+                            .remedy = candidate.remedy};
+  text.has_cost = candidate.rule != Rule::RankCount;
+  if (text.has_cost) text.cost = cost_of(candidate, table, bytes);
+  return text;
+}
+
+}  // namespace
+
+Explanation explain(const PlanTable& table, Collective collective, int64_t bytes,
+                    std::span<const Algorithm* const> algorithms) {
+  Explanation explanation{.collective = collective,
+                          .bytes = bytes,
+                          .rank_count = table.rank_count,
+                          .profile = std::string(cost_profile_name(table.link.profile)),
+                          .rejection = {},
+                          .ignored_names = {},
+                          .candidates = {}};
+  AlgorithmList list;
+  if (Result<AlgorithmList> parsed = parse_algorithm_list(table.algo, algorithms); parsed.is_ok())
+    list = std::move(parsed).value();
+  explanation.ignored_names = unmatched_names(list, algorithms);
+  const Selection selection = select_candidates(table, collective, list, algorithms);
+  const Result<const PlanEntry*> entry = find_entry(table, collective, bytes);
+  if (!entry.is_ok()) explanation.rejection = entry.status().message();
+  for (const Candidate& candidate : selection.candidates) {
+    CandidateExplanation text = describe(candidate, table, bytes);
+    text.is_chosen = entry.is_ok() && text.algorithm == entry.value()->algorithm;
+    if (text.is_chosen) {
+      text.verdict = entry.value()->reason;
+      text.remedy.clear();
+    }
+    explanation.candidates.push_back(std::move(text));
+  }
+  const auto chosen =
+      std::find_if(explanation.candidates.begin(), explanation.candidates.end(),
+                   [](const CandidateExplanation& candidate) { return candidate.is_chosen; });
+  if (chosen == explanation.candidates.end()) return explanation;
+  const CollectivePlan* plan = find_plan(table, collective);
+  for (size_t index = 0; index < selection.candidates.size(); ++index) {
+    CandidateExplanation& text = explanation.candidates[index];
+    if (text.is_chosen || selection.candidates[index].rule != Rule::Admitted) continue;
+    text.verdict = not_chosen(selection, text.cost, *chosen, bytes);
+    text.remedy = nearest_window(*plan, text.algorithm, bytes);
+    text.remedy +=
+        fmt::format("{}MCCL_ALGO={}", text.remedy.empty() ? "" : ", or ", text.algorithm);
+  }
+  std::rotate(explanation.candidates.begin(), chosen, std::next(chosen));
+  return explanation;
+}
+
+std::string to_string(const Explanation& explanation) {
+  std::string text = fmt::format("{} of {} bytes on {} ranks, profile {} (times are modelled)\n",
+                                 collective_name(explanation.collective), explanation.bytes,
+                                 explanation.rank_count, explanation.profile);
+  if (!explanation.rejection.empty()) text += fmt::format("{}\n", explanation.rejection);
+  for (const std::string& name : explanation.ignored_names)
+    text += fmt::format("MCCL_ALGO: {} is not a program of this library, ignored\n", name);
+  for (const CandidateExplanation& candidate : explanation.candidates) {
+    text += fmt::format("{} {}\n", candidate.is_chosen ? "*" : " ", candidate.algorithm);
+    if (candidate.has_cost) text += fmt::format("    cost: {}\n", to_string(candidate.cost));
+    text +=
+        fmt::format("    {}: {}\n", candidate.is_chosen ? "chosen" : "rejected", candidate.verdict);
+    if (!candidate.remedy.empty()) text += fmt::format("    would do: {}\n", candidate.remedy);
+  }
+  return text;
+}
+
+}  // namespace mccl

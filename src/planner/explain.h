@@ -1,0 +1,41 @@
+// Why this program: every candidate for a call, with its cost and the first rule that rejected it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "algorithms/catalog.h"
+#include "planner/cost_model.h"
+#include "planner/plan_table.h"
+
+namespace mccl {
+
+struct CandidateExplanation {
+  std::string algorithm;
+  bool is_chosen = false;
+  bool has_cost = false;  // false: the program does not serve the rank count
+  CostTerms cost;         // modelled
+  std::string verdict;    // chosen: the entry's reason; else the first rule that rejected it
+  std::string remedy;     // chosen: empty; else the smallest change that would choose it
+};
+
+struct Explanation {
+  Collective collective = Collective::AllReduce;
+  int64_t bytes = 0;
+  int rank_count = 1;
+  std::string profile;
+  std::string rejection;                         // why no program may run; else empty
+  std::vector<std::string> ignored_names;        // of MCCL_ALGO: no program of ours
+  std::vector<CandidateExplanation> candidates;  // the chosen one first, then catalogue order
+};
+
+// Pure; `table` may come from another rank. `bytes` >= 0.
+Explanation explain(const PlanTable& table, Collective collective, int64_t bytes,
+                    std::span<const Algorithm* const> algorithms = catalog());
+
+// Several lines, for people.
+std::string to_string(const Explanation& explanation);
+
+}  // namespace mccl

@@ -1,0 +1,186 @@
+#include "planner/selection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "planner/wide_integer.h"
+
+namespace mccl {
+namespace {
+
+constexpr const char* kPaperSmall = "all_reduce_recursive_doubling";
+constexpr const char* kPaperLarge = "all_reduce_ring";
+
+// Messages on their way at once from one rank, each on a stream of its own.
+int64_t parallel_stream_count(const AlgorithmCost& cost) {
+  return cost.hops == 0 ? 1 : std::max(1, cost.messages / cost.hops);
+}
+
+// An upper estimate: the program is not built yet. Every message may have a stream of its own,
+// except in a pipeline, which forwards all it has along one. plan_call has the exact number.
+int64_t recv_stream_count(const AlgorithmCost& cost) {
+  return cost.is_pipelined ? 1 : std::max(1, cost.messages);
+}
+
+// W = alpha*B + max(slice, F) for the port, an equal share of it for each parallel stream, rounded
+// up to whole slices so that the equal slices come out near the length wanted.
+PlanEntry make_entry(const PlanTable& header, const Algorithm& algorithm,
+                     const AlgorithmCost& cost) {
+  const LinkCosts& link = header.link.costs;
+  const int64_t parallel = parallel_stream_count(cost);
+  PlanEntry entry{.algorithm = std::string(algorithm.name),
+                  .slice_bytes = header.link.slice_bytes,
+                  .frame_bytes = header.link.frame_bytes,
+                  .channel_sets = algorithm.channel_sets,
+                  .reason = {}};
+  if (!cost.is_pipelined && parallel == 1)
+    entry.slice_bytes = std::max(entry.slice_bytes, kWholeMessageBytes);
+  const WideInteger room =
+      WideInteger{kMessagesOwnedPerStream} * algorithm.channel_sets * recv_stream_count(cost);
+  const int64_t slice_max =
+      saturate(header.park_limit_bytes / room) / kCacheLineBytes * kCacheLineBytes;
+  entry.slice_bytes = std::min(entry.slice_bytes, std::max(slice_max, kSliceBytesMin));
+  const WideInteger in_flight =
+      divide_up(WideInteger{link.alpha_high_ns} * link.bytes_per_second, 1'000'000'000) +
+      std::max(entry.slice_bytes, entry.frame_bytes);
+  const WideInteger share = divide_up(in_flight, parallel);
+  entry.window_bytes = saturate(divide_up(share, entry.slice_bytes) * entry.slice_bytes);
+  return entry;
+}
+
+void reject(Candidate& candidate, Rule rule, std::string reason, std::string remedy) {
+  candidate.rule = rule;
+  candidate.reason = std::move(reason);
+  candidate.remedy = std::move(remedy);
+}
+
+// The rules that nothing can override.
+void apply_hard_rules(const PlanTable& header, Candidate& candidate) {
+  const Algorithm& algorithm = *candidate.algorithm;
+  if (header.rank_count > algorithm.rank_count_max) {
+    reject(candidate, Rule::RankCount,
+           fmt::format("it serves at most {} ranks, the communicator has {}",
+                       algorithm.rank_count_max, header.rank_count),
+           fmt::format("a communicator of at most {} ranks", algorithm.rank_count_max));
+    return;
+  }
+  candidate.cost = algorithm.cost(header.rank_count);
+  candidate.entry = make_entry(header, algorithm, candidate.cost);
+  const bool reduces = candidate.cost.bytes_reduced.numerator != 0;
+  if (header.is_canonical && reduces && !algorithm.reduces_in_rank_order) {
+    reject(candidate, Rule::Canonical,
+           "MCCL_DETERMINISTIC=canonical, and it does not reduce in rank order",
+           "unset MCCL_DETERMINISTIC");
+    return;
+  }
+  const int64_t least = saturate(WideInteger{kMessagesOwnedPerStream} * algorithm.channel_sets *
+                                 recv_stream_count(candidate.cost) * kSliceBytesMin);
+  if (candidate.cost.hops > 0 && least > header.park_limit_bytes)
+    reject(candidate, Rule::ParkLimit,
+           fmt::format("its streams own at least {} bytes, MCCL_PARK_LIMIT is {}", least,
+                       header.park_limit_bytes),
+           fmt::format("MCCL_PARK_LIMIT={} or more", least));
+}
+
+void apply_list(const AlgorithmList& list, Selection& selection) {
+  if (list.names.empty()) return;
+  std::string blocked;
+  bool any_runs = false;
+  for (const Candidate& candidate : selection.candidates) {
+    if (!list_mentions(list, *candidate.algorithm)) continue;
+    selection.is_listed = true;
+    any_runs = any_runs || candidate.rule == Rule::Admitted;
+    if (candidate.rule != Rule::Admitted)
+      blocked += fmt::format("{}{} cannot run: {}", blocked.empty() ? "" : "; ",
+                             candidate.algorithm->name, candidate.reason);
+  }
+  if (!selection.is_listed) return;
+  if (!list.is_exclusion && !any_runs) {
+    selection.fallback = blocked;
+    return;
+  }
+  for (Candidate& candidate : selection.candidates) {
+    const bool is_mentioned = list_mentions(list, *candidate.algorithm);
+    if (candidate.rule != Rule::Admitted || is_mentioned != list.is_exclusion) continue;
+    if (list.is_exclusion)
+      reject(candidate, Rule::Excluded, fmt::format("MCCL_ALGO={} excludes it", to_string(list)),
+             "take its name out of MCCL_ALGO");
+    else
+      reject(candidate, Rule::NotListed, fmt::format("MCCL_ALGO={} names others", to_string(list)),
+             fmt::format("MCCL_ALGO={},{}", to_string(list), candidate.algorithm->name));
+  }
+}
+
+bool is_admitted(const Selection& selection, std::string_view name) {
+  return std::any_of(selection.candidates.begin(), selection.candidates.end(),
+                     [&](const Candidate& candidate) {
+                       return candidate.rule == Rule::Admitted && candidate.algorithm->name == name;
+                     });
+}
+
+void apply_paper_rule(const PlanTable& header, Selection& selection) {
+  if (header.link.profile != CostProfile::Paper) return;
+  if (!is_admitted(selection, kPaperSmall) || !is_admitted(selection, kPaperLarge)) return;
+  selection.has_paper_rule = true;
+  for (Candidate& candidate : selection.candidates) {
+    if (candidate.rule != Rule::Admitted || candidate.algorithm->name == kPaperSmall ||
+        candidate.algorithm->name == kPaperLarge)
+      continue;
+    reject(candidate, Rule::PaperRule, "profile paper knows recursive doubling and the ring only",
+           fmt::format("MCCL_ALGO={}, or another profile", candidate.algorithm->name));
+  }
+}
+
+}  // namespace
+
+const char* paper_choice(int64_t bytes) {
+  return bytes > kPaperSwitchBytes ? kPaperLarge : kPaperSmall;
+}
+
+Selection select_candidates(const PlanTable& header, Collective collective,
+                            const AlgorithmList& list,
+                            std::span<const Algorithm* const> algorithms) {
+  Selection selection;
+  for (const Algorithm* algorithm : algorithms) {
+    if (algorithm->collective != collective) continue;
+    Candidate& candidate = selection.candidates.emplace_back();
+    candidate.algorithm = algorithm;
+    apply_hard_rules(header, candidate);
+  }
+  apply_list(list, selection);
+  apply_paper_rule(header, selection);
+  return selection;
+}
+
+CostTerms cost_of(const Candidate& candidate, const PlanTable& header, int64_t bytes) {
+  return estimate_cost(candidate.cost, header.link.costs, bytes, candidate.entry.slice_bytes);
+}
+
+const Candidate* choose(const Selection& selection, const PlanTable& header, int64_t bytes) {
+  const Candidate* best = nullptr;
+  int64_t best_ns = 0;
+  for (const Candidate& candidate : selection.candidates) {
+    if (candidate.rule != Rule::Admitted) continue;
+    if (selection.has_paper_rule) {
+      if (candidate.algorithm->name == paper_choice(bytes)) return &candidate;
+      continue;
+    }
+    const int64_t cost_ns = cost_of(candidate, header, bytes).total_ns;
+    if (best != nullptr && cost_ns >= best_ns) continue;
+    best = &candidate;
+    best_ns = cost_ns;
+  }
+  return best;
+}
+
+std::vector<Collective> collectives_of(std::span<const Algorithm* const> algorithms) {
+  std::vector<Collective> found;
+  for (const Algorithm* algorithm : algorithms)
+    if (std::find(found.begin(), found.end(), algorithm->collective) == found.end())
+      found.push_back(algorithm->collective);
+  return found;
+}
+
+}  // namespace mccl
