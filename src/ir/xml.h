@@ -42,7 +42,7 @@ constexpr int kXmlRanksMax = 4096;
 constexpr int kXmlChunksMax = 1 << 20;  // of one buffer of one rank, over all its blocks
 constexpr int kXmlChannelMax = 1023;
 constexpr size_t kXmlNameBytesMax = 255;
-constexpr size_t kXmlFaultsMax = 10000;  // further ones are counted, not listed
+constexpr size_t kXmlFaultsMax = 10000;  // where reading stops and says so
 
 XmlReadResult read_xml(std::string_view text);
 

@@ -124,10 +124,7 @@ void XmlDocument::add_fault(pugi::xml_node element, const char* attribute, std::
 }
 
 void XmlDocument::add_fault_at(size_t offset, std::string text) {
-  if (faults_.size() < kXmlFaultsMax)
-    faults_.push_back({offset, std::move(text)});
-  else
-    ++unlisted_fault_count_;
+  if (!is_full()) faults_.push_back({offset, std::move(text)});
 }
 
 std::vector<XmlFault> XmlDocument::make_faults() {
@@ -146,9 +143,9 @@ std::vector<XmlFault> XmlDocument::make_faults() {
     }
     faults.push_back({line, static_cast<int>(offset - line_start) + 1, std::move(raw.text)});
   }
-  if (unlisted_fault_count_ > 0)
+  if (is_full())
     faults.push_back({faults.back().line, faults.back().column,
-                      std::to_string(unlisted_fault_count_) + " further faults are not listed"});
+                      "reading stopped after " + std::to_string(kXmlFaultsMax) + " faults"});
   return faults;
 }
 
@@ -156,6 +153,7 @@ std::vector<pugi::xml_node> XmlDocument::read_children(pugi::xml_node parent, co
                                                        int max) {
   std::vector<pugi::xml_node> nodes;
   for (const pugi::xml_node node : parent.children()) {
+    if (is_full()) break;
     if (node.type() != pugi::node_element) {
       add_fault(node, "text in " + element_text(parent));
     } else if (name == nullptr || std::string_view(node.name()) != name) {
@@ -178,6 +176,7 @@ std::vector<pugi::xml_node> XmlDocument::read_numbered_children(pugi::xml_node p
   std::vector<pugi::xml_node> sorted(nodes.size());
   *are_ids_known = true;
   for (const pugi::xml_node node : nodes) {
+    if (is_full()) break;
     const std::optional<int> id = read_int(node, "id", 0, static_cast<int>(nodes.size()) - 1);
     if (!id) {
       *are_ids_known = false;
@@ -188,6 +187,7 @@ std::vector<pugi::xml_node> XmlDocument::read_numbered_children(pugi::xml_node p
       slot = node;
     }
   }
+  *are_ids_known &= !is_full();
   return *are_ids_known ? sorted : nodes;
 }
 

@@ -28,6 +28,8 @@ class XmlDocument {
   // At the attribute's name when the element has it, else at the element.
   void add_fault(pugi::xml_node element, const char* attribute, std::string text);
   void add_fault(pugi::xml_node element, std::string text);
+  // Reading on is pointless: a hostile text must not cost a message per byte.
+  bool is_full() const { return faults_.size() >= kXmlFaultsMax; }
   // In document order, with lines and columns.
   std::vector<XmlFault> make_faults();
 
@@ -68,7 +70,6 @@ class XmlDocument {
   pugi::xml_node root_;
   bool ignores_unknown_ = false;
   std::vector<RawFault> faults_;
-  size_t unlisted_fault_count_ = 0;
 };
 
 // The number, saturated, when `text` is a plain decimal number: no sign but one leading minus, no

@@ -155,7 +155,10 @@ void MscclDialectReader::read_gpu(pugi::xml_node element) {
       document_.read_numbered_children(element, "tb", kCountMax, &source.are_lanes_known);
   lanes_.clear();
   dependences_.clear();
-  for (const pugi::xml_node tb : tbs) read_tb(tb, &source.lanes.emplace_back());
+  for (const pugi::xml_node tb : tbs) {
+    if (document_.is_full()) return;
+    read_tb(tb, &source.lanes.emplace_back());
+  }
   if (source.are_lanes_known)
     for (const MscclDependence& dependence : dependences_) resolve_dependence(dependence);
   for (Lane& lane : rank.lanes) {
@@ -196,8 +199,10 @@ void MscclDialectReader::read_tb(pugi::xml_node element, XmlLaneSource* source) 
   lane.channel = channel.value_or(0);
   lanes_.emplace_back();
   int number = 0;
-  for (const pugi::xml_node step : document_.read_children(element, "step", kCountMax))
+  for (const pugi::xml_node step : document_.read_children(element, "step", kCountMax)) {
+    if (document_.is_full()) return;
     read_step(step, number++, source);
+  }
 }
 
 void MscclDialectReader::read_step(pugi::xml_node element, int number, XmlLaneSource* source) {

@@ -120,8 +120,10 @@ void McclDialectReader::read_rank(pugi::xml_node element) {
       document_.read_int(element, "scratch_chunks", 0, kXmlChunksMax).value_or(kXmlChunksMax);
   const std::vector<pugi::xml_node> lanes = document_.read_numbered_children(
       element, "lane", static_cast<int>(kXmlBytesMax), &rank_source.are_lanes_known);
-  for (const pugi::xml_node lane : lanes)
+  for (const pugi::xml_node lane : lanes) {
+    if (document_.is_full()) return;
     rank_program.lanes.push_back(read_lane(lane, &rank_source.lanes.emplace_back()));
+  }
 }
 
 Lane McclDialectReader::read_lane(pugi::xml_node element, XmlLaneSource* source) {
@@ -136,9 +138,11 @@ Lane McclDialectReader::read_lane(pugi::xml_node element, XmlLaneSource* source)
   lane.recv_peer = recv.value_or(-1);
   lane.channel = channel.value_or(0);
   for (const pugi::xml_node step :
-       document_.read_children(element, "step", static_cast<int>(kXmlBytesMax)))
+       document_.read_children(element, "step", static_cast<int>(kXmlBytesMax))) {
+    if (document_.is_full()) break;
     lane.steps.push_back(
         read_step(step, static_cast<int>(lane.steps.size()), &source->steps.emplace_back()));
+  }
   return lane;
 }
 
@@ -230,6 +234,7 @@ pugi::xml_node find_element(const XmlPlace& place, const XmlProgramSource& sourc
 
 void check_structure(XmlDialect dialect, const XmlProgramSource& source, Program* program,
                      XmlDocument* document) {
+  if (document->is_full()) return;
   if (!source.are_sizes_known || !source.are_ranks_known) {
     // Sizes from an unreadable header would condemn every span; these condemn none that is legal.
     program->collective = Collective::AllReduce;

@@ -1,5 +1,5 @@
-// Any bytes are either refused with placed faults, or are a program that survives writing and reading
-// in both dialects and whose text is canonical.
+// Any bytes are either refused with placed faults, or are a program that survives writing and
+// reading in both dialects and whose text is canonical.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -28,10 +28,13 @@ void check_round_trip(const Program& program, XmlDialect dialect) {
   if (!text.is_ok()) MCCL_CHECK(dialect == XmlDialect::Msccl);
   if (!text.is_ok()) return;
   const XmlReadResult read = read_xml(text.value());
-  MCCL_CHECK_EQ(read.to_string("written"), "");
+  const std::string faults = read.to_string("written");
+  MCCL_CHECK_EQ(faults, "");
   MCCL_CHECK(read.dialect == dialect);
   MCCL_CHECK(read.program == program);
-  MCCL_CHECK_EQ(write_xml(read.program, dialect).value(), text.value());
+  const Result<std::string> again = write_xml(read.program, dialect);
+  MCCL_CHECK(again.is_ok());
+  MCCL_CHECK_EQ(again.value(), text.value());
 }
 
 }  // namespace

@@ -87,6 +87,12 @@ TEST(XmlMscclReader, FaultsDependencesThatCannotBeServed) {
       "f:14:94: deps=\"6\" names a nop that no step follows");
 }
 
+TEST(XmlMscclReader, ADuplicateTbIdCondemnsNoDependence) {
+  EXPECT_EQ(faults(one_gpu(kTb0 + copy(0, "depid='1' deps='0'", 0) + kTbEnd + kTb0 +
+                           copy(0, kNoDependence, 0) + kTbEnd)),
+            "f:6:9: a second <tb> with id 0");
+}
+
 TEST(XmlMscclReader, TheLocalOperandOfReceiveReducesIsTheSource) {
   const XmlReadResult read = read_xml(
       "<algo name='x' proto='LL128' nchannels='1' nchunksperloop='2' ngpus='2' coll='broadcast'"

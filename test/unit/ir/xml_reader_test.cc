@@ -124,12 +124,27 @@ TEST(XmlReader, OneSlipInTheHeaderCondemnsNothingElse) {
             "f:3:18: send=\"01\" is not a decimal number");
 }
 
+TEST(XmlReader, FaultyNumberingCondemnsNoPeerAndNoDependence) {
+  const std::string far_peer = replaced(kTwoRankRingText, "send=\"1\"", "send=\"2\"");
+  EXPECT_EQ(faults(far_peer), "f:3:18: send peer 2 is outside -1..1");
+  EXPECT_EQ(faults(replaced(far_peer, "ranks=\"2\"", "ranks=\"3\"")),
+            "f:1:57: ranks=\"3\", but there are 2 elements <rank>");
+  const std::string waiting =
+      replaced(kTwoRankRingText, "src=\"i:0\"", "src=\"i:0\" depends=\"1:0\"");
+  EXPECT_EQ(faults(waiting), "f:4:40: dependence 1:0 names no lane: the rank has 1");
+  EXPECT_EQ(faults(replaced(waiting, "<lane id=\"0\"", "<lane id=\"1\"")),
+            "f:3:11: id=\"1\" is outside 0..0");
+}
+
 TEST(XmlReader, NumbersArePlainDecimals) {
   for (const std::string bad : {"", "x", "-", "-0", "+1", " 1", "1 ", "0x1", "1.0", "1e0"})
     EXPECT_EQ(faults(replaced(kTwoRankRingText, "send=\"1\"", "send=\"" + bad + "\"")),
               "f:3:18: send=\"" + bad + "\" is not a decimal number");
   EXPECT_EQ(faults(replaced(kTwoRankRingText, "send=\"1\"", "send=\"-9223372036854775809\"")),
             "f:3:18: send=\"-9223372036854775809\" is outside -1..4095");
+  // Would be 1 in 64 bits.
+  EXPECT_EQ(faults(replaced(kTwoRankRingText, "send=\"1\"", "send=\"18446744073709551617\"")),
+            "f:3:18: send=\"18446744073709551617\" is outside -1..4095");
 }
 
 TEST(XmlReader, MalformedXmlIsOneFaultWithItsPlace) {
@@ -139,6 +154,7 @@ TEST(XmlReader, MalformedXmlIsOneFaultWithItsPlace) {
             "f:3:5: malformed XML: start and end tags do not match");
   EXPECT_EQ(faults("<program\n name=x>"),
             "f:2:7: malformed XML: an attribute is not of the form name=\"value\"");
+  EXPECT_EQ(faults("<program>\n<\n</program>"), "f:2:2: malformed XML: this is not a tag");
   EXPECT_EQ(faults(std::string("<program>\n\0</program>", 21)),
             "f:2:1: malformed XML: a zero byte");
 }
@@ -158,13 +174,13 @@ TEST(XmlReader, MessagesShortenAndCleanWhatTheyQuote) {
             "f:3:18: send=\"??" + std::string(38, '7') + "...\" is not a decimal number");
 }
 
-TEST(XmlReader, ListsAtMostSoManyFaultsAndCountsTheRest) {
+TEST(XmlReader, StopsReadingAtTheLimitOfFaults) {
   std::string text = "<program>\n";
-  for (size_t rank = 0; rank < kXmlFaultsMax + 7; ++rank) text += "<lane/>\n";
+  for (size_t rank = 0; rank < kXmlFaultsMax; ++rank) text += "<lane/>\n";
   text += "</program>";
   const XmlReadResult read = read_xml(text);
   ASSERT_EQ(read.faults.size(), kXmlFaultsMax + 1);
-  EXPECT_EQ(read.faults.back().text, "13 further faults are not listed");
+  EXPECT_EQ(read.faults.back().text, "reading stopped after 10000 faults");
 }
 
 TEST(XmlReader, StopsAtTheLimitsOfElementsAndAttributes) {
@@ -180,6 +196,11 @@ TEST(XmlReader, StopsAtTheLimitsOfElementsAndAttributes) {
     attributes += "\na" + std::to_string(attribute) + "='1'";
   EXPECT_EQ(faults(replaced(kTwoRankRingMscclText, "<gpu ", "<gpu" + attributes + " ")),
             "f:35:1: more than 32 attributes");
+}
+
+TEST(XmlReader, RefusesATextThatIsTooLongUnread) {
+  EXPECT_EQ(faults(std::string(kXmlBytesMax + 1, '<')),
+            "f:1:1: the text has 268435457 bytes, more than 268435456");
 }
 
 TEST(XmlReader, BoundsTheChunksOfAllBlocksTogether) {

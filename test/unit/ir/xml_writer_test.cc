@@ -215,6 +215,8 @@ TEST(XmlWriter, NamesTheFirstBrokenRuleOfAStep) {
             prefix + "scratch of rank 1: a program cannot name another rank's memory");
   EXPECT_EQ(error_of([](Step* step) { step->sources[0].index = -1; }),
             prefix + "a span of 2 chunks at index -1");
+  EXPECT_EQ(error_of([](Step* step) { step->sources[0].count = 0; }),
+            prefix + "a span of 0 chunks at index 2");
   EXPECT_EQ(error_of([](Step* step) { step->destinations[0].index = 2147483647; }),
             prefix + "chunk 2147483648 is past the end of output, which has 2 chunks");
   EXPECT_EQ(error_of([](Step* step) { step->destinations[0].count = 1; }),
