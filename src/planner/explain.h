@@ -18,7 +18,7 @@ struct CandidateExplanation {
   bool has_cost = false;  // false: the program does not serve the rank count
   CostTerms cost;         // modelled
   std::string verdict;    // chosen: the entry's reason; else the first rule that rejected it
-  std::string remedy;     // chosen: empty; else the smallest change that would choose it
+  std::string remedy;     // chosen: empty; else the smallest change that satisfies that rule
 };
 
 struct Explanation {

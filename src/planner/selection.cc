@@ -18,12 +18,6 @@ int64_t parallel_stream_count(const AlgorithmCost& cost) {
   return cost.hops == 0 ? 1 : std::max(1, cost.messages / cost.hops);
 }
 
-// An upper estimate: the program is not built yet. Every message may have a stream of its own,
-// except in a pipeline, which forwards all it has along one. plan_call has the exact number.
-int64_t recv_stream_count(const AlgorithmCost& cost) {
-  return cost.is_pipelined ? 1 : std::max(1, cost.messages);
-}
-
 // W = alpha*B + max(slice, F) for the port, an equal share of it for each parallel stream, rounded
 // up to whole slices so that the equal slices come out near the length wanted.
 PlanEntry make_entry(const PlanTable& header, const Algorithm& algorithm,
@@ -37,8 +31,8 @@ PlanEntry make_entry(const PlanTable& header, const Algorithm& algorithm,
                   .reason = {}};
   if (!cost.is_pipelined && parallel == 1)
     entry.slice_bytes = std::max(entry.slice_bytes, kWholeMessageBytes);
-  const WideInteger room =
-      WideInteger{kMessagesOwnedPerStream} * algorithm.channel_sets * recv_stream_count(cost);
+  const WideInteger room = WideInteger{kMessagesOwnedPerStream} * algorithm.channel_sets *
+                           estimate_recv_stream_count(cost);
   const int64_t slice_max =
       saturate(header.park_limit_bytes / room) / kCacheLineBytes * kCacheLineBytes;
   entry.slice_bytes = std::min(entry.slice_bytes, std::max(slice_max, kSliceBytesMin));
@@ -76,7 +70,7 @@ void apply_hard_rules(const PlanTable& header, Candidate& candidate) {
     return;
   }
   const int64_t least = saturate(WideInteger{kMessagesOwnedPerStream} * algorithm.channel_sets *
-                                 recv_stream_count(candidate.cost) * kSliceBytesMin);
+                                 estimate_recv_stream_count(candidate.cost) * kSliceBytesMin);
   if (candidate.cost.hops > 0 && least > header.park_limit_bytes)
     reject(candidate, Rule::ParkLimit,
            fmt::format("its streams own at least {} bytes, MCCL_PARK_LIMIT is {}", least,
@@ -134,6 +128,10 @@ void apply_paper_rule(const PlanTable& header, Selection& selection) {
 }
 
 }  // namespace
+
+int64_t estimate_recv_stream_count(const AlgorithmCost& cost) {
+  return cost.is_pipelined ? 1 : std::max(1, cost.messages);
+}
 
 const char* paper_choice(int64_t bytes) {
   return bytes > kPaperSwitchBytes ? kPaperLarge : kPaperSmall;

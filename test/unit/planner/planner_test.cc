@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "literal_algorithms.h"
+#include "planner/call_plan.h"
+#include "planner/selection.h"
 
 namespace mccl {
 namespace {
@@ -245,6 +247,17 @@ TEST(Planner, SettingsOfAConfigArriveInTheTable) {
   EXPECT_EQ(table.link.profile, CostProfile::Paper);
   EXPECT_EQ(table.algo, "^all_pairs");
   EXPECT_EQ(table.park_limit_bytes, 64 * kKiB * kKiB);
+}
+
+TEST(Planner, ProgramsOfTheCatalogueHaveNoMoreStreamsThanTheTableReckonsWith) {
+  for (const Algorithm* algorithm : catalog())
+    for (int rank_count = 2; rank_count <= 9; ++rank_count) {
+      const Result<Program> program = algorithm->build(rank_count);
+      ASSERT_TRUE(program.is_ok()) << program.status().to_string();
+      EXPECT_LE(measure_shape(program.value()).recv_stream_count,
+                estimate_recv_stream_count(algorithm->cost(rank_count)))
+          << algorithm->name << " on " << rank_count << " ranks";
+    }
 }
 
 TEST(Planner, EveryCollectiveOfTheCatalogueHasAPlan) {
