@@ -2,7 +2,9 @@
 // credits, matching and failure wording live once, above this interface, in src/transport.
 //
 // Implementers guarantee: nothing here blocks but WireContext::poll; one thread at a time calls into
-// a context and its wires, except wake(). test/conformance/wire_test.cc checks every implementation.
+// a context and its wires, with two exceptions: wake() may come from any thread, and while a poll()
+// blocks another thread may call connect() and read, write or close wires (but not destroy them).
+// test/conformance/wire_test.cc checks every implementation.
 #pragma once
 
 #include <sys/uio.h>

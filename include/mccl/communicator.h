@@ -1,0 +1,175 @@
+// Collectives among a fixed, ordered group of ranks.
+//
+//   auto endpoint = mccl::Endpoint::create({});                       // once per process
+//   auto group = mccl::Communicator::create(endpoint.value(), store, rank, size, {});
+//   auto work = group.value()->all_reduce(data, data, count, DataType::Float32, ReduceOp::Sum);
+//   mccl::Status status = work.value()->wait();
+//
+// All ranks of a communicator make the same calls in the same order. A call returns at once with a
+// Work; the memory it names belongs to mccl until the Work is done. The first error ends the
+// communicator: every Work, in flight or later, reports it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mccl/status.h"
+#include "mccl/store.h"
+#include "mccl/types.h"
+
+namespace mccl {
+
+class EndpointCore;
+class CommunicatorCore;
+
+struct EndpointOptions {
+  // Settings by their environment names, instead of the process's environment when not empty.
+  std::vector<std::pair<std::string, std::string>> settings;
+  // The rendezvous host, if there is one: the listener takes the address that routes to it. Numeric or
+  // a name; loopback keeps the endpoint on loopback.
+  std::string master_address;
+};
+
+// This process among others: one listener, one connection per peer process, one engine and its thread.
+// Idle, it uses no CPU. Destroy it after its communicators.
+class Endpoint {
+ public:
+  static Result<std::unique_ptr<Endpoint>> create(const EndpointOptions& options);
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  // Where it listens: "tcp://192.168.1.7:40112".
+  std::string address() const;
+
+  // For the parts of mccl and its tests.
+  EndpointCore& core() { return *core_; }
+  explicit Endpoint(std::unique_ptr<EndpointCore> core);
+
+ private:
+  std::unique_ptr<EndpointCore> core_;
+};
+
+// A collective under way. Shared between its owner and the engine.
+class Work {
+ public:
+  virtual ~Work() = default;
+
+  // Any thread, does not block.
+  virtual bool is_done() const = 0;
+  // Ok while it is not done.
+  virtual Status status() const = 0;
+
+  // Blocks until the work is done, `timeout_ns` has passed (Timeout; the work goes on) or
+  // `interrupted` returns true (Aborted; asked about ten times a second, may be empty). Negative: no
+  // limit. The waiting thread moves data itself. Any thread.
+  virtual Status wait(int64_t timeout_ns = -1, const std::function<bool()>& interrupted = {}) = 0;
+
+  // The number of the call in its communicator, from 0.
+  virtual uint64_t sequence() const = 0;
+};
+
+// Optional words of a call.
+struct CallOptions {
+  // Deadline of the operation from now; negative: MCCL_TIMEOUT. Passing it ends the communicator.
+  int64_t timeout_ns = -1;
+  // Called once when the work is done, on the thread that drives the engine: must return soon, must
+  // not call mccl.
+  std::function<void(const Status&)> on_complete;
+  // The caller waits at once: the endpoint's thread is not woken for what the waiter will do.
+  bool will_wait = false;
+};
+
+struct CommunicatorOptions {
+  // Tells apart the communicators that share a store.
+  std::string name = "world";
+  // Deadline of the rendezvous; negative: MCCL_TIMEOUT.
+  int64_t timeout_ns = -1;
+  // Ends the rendezvous early (Ctrl-C); asked about ten times a second, may be empty.
+  std::function<bool()> interrupted;
+};
+
+// What a program has done so far.
+struct ProgramCount {
+  Collective collective;
+  std::string program;
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
+  std::string reason;  // why it was chosen
+};
+
+struct CommunicatorStats {
+  int rank = 0;
+  int rank_count = 1;
+  int host_count = 1;
+  std::vector<ProgramCount> programs;  // in the order of first use
+  uint64_t operations_posted = 0;
+  uint64_t operations_completed = 0;
+  // Of the endpoint, all communicators together.
+  uint64_t bytes_sent = 0;
+  uint64_t bytes_received = 0;
+  uint64_t write_calls = 0;
+  uint64_t read_calls = 0;
+  uint64_t parked_bytes = 0;
+};
+
+// One block of an all_gather's output.
+struct OutputBlock {
+  void* data = nullptr;
+  int64_t count = 0;
+};
+
+class Communicator {
+ public:
+  // Meets the other ranks through the store and agrees on settings and plans; connections are made on
+  // first use. Blocks until all ranks are there. Timeout names the ranks that are missing; Mismatch
+  // names a setting that differs and both values.
+  static Result<std::unique_ptr<Communicator>> create(Endpoint& endpoint, Store& store, int rank,
+                                                      int rank_count,
+                                                      const CommunicatorOptions& options);
+  // Peers learn that this rank has left. Work not done ends with Aborted.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const;
+  int rank_count() const;
+
+  // output[i] = op over all ranks of input[i], `count` elements. `input` may be `output`.
+  Result<std::shared_ptr<Work>> all_reduce(const void* input, void* output, int64_t count,
+                                           DataType dtype, ReduceOp op, CallOptions options = {});
+
+  // blocks[r] = rank r's input on every rank; blocks[rank()].count elements are read from `input`,
+  // which may be blocks[rank()].data. Blocks may differ in length, all ranks name the same lengths.
+  Result<std::shared_ptr<Work>> all_gather(const void* input, std::vector<OutputBlock> blocks,
+                                           DataType dtype, CallOptions options = {});
+
+  // `data` of `root` on every rank.
+  Result<std::shared_ptr<Work>> broadcast(void* data, int64_t count, DataType dtype, int root,
+                                          CallOptions options = {});
+
+  // Done when every rank has called it.
+  Result<std::shared_ptr<Work>> barrier(CallOptions options = {});
+
+  // Fails everything in flight and later, here and at the peers, with `reason`. Any thread, idempotent.
+  void abort(const std::string& reason);
+
+  CommunicatorStats stats() const;
+  // The plan for a call: every candidate with the first rule that rejected it.
+  std::string explain(Collective collective, int64_t bytes) const;
+  // "4 ranks on 1 host, ..., 5 programs": one line.
+  std::string start_up_line() const;
+
+  CommunicatorCore& core() { return *core_; }
+  explicit Communicator(std::unique_ptr<CommunicatorCore> core);
+
+ private:
+  std::unique_ptr<CommunicatorCore> core_;
+};
+
+}  // namespace mccl

@@ -1,0 +1,365 @@
+#include "comm/communicator_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "algorithms/catalog.h"
+#include "planner/explain.h"
+#include "planner/planner.h"
+
+namespace mccl {
+namespace {
+
+// (set, program channel, instance) to the channel on the wire, by strides that do not depend on the
+// plan: operations of different plans share streams and keep their order (law L2).
+uint32_t wire_channel(int set, int program_channel, int instance) {
+  constexpr int kInstances = 1 << 8;
+  constexpr int kChannels = 1 << 16;
+  MCCL_CHECK_LT(instance, kInstances);
+  MCCL_CHECK_LT(program_channel, kChannels);
+  MCCL_CHECK_LT(set, 1 << 8);
+  return (static_cast<uint32_t>(set) << 24) | (static_cast<uint32_t>(program_channel) << 8) |
+         static_cast<uint32_t>(instance);
+}
+
+// A Work and the engine's end of it.
+class PostedWork final : public Work, public OperationSink {
+ public:
+  PostedWork(Driver& driver, const Clock& clock, uint64_t sequence,
+             std::function<void(const Status&)> on_done)
+      : driver_(driver), clock_(clock), sequence_(sequence), on_done_(std::move(on_done)) {}
+
+  bool is_done() const override { return is_done_.load(std::memory_order_acquire); }
+  Status status() const override { return is_done() ? status_ : Status::ok(); }
+  uint64_t sequence() const override { return sequence_; }
+
+  Status wait(int64_t timeout_ns, const std::function<bool()>& interrupted) override {
+    if (!is_done()) {
+      const TimeNs deadline = timeout_ns < 0 ? kNever : clock_.now() + timeout_ns;
+      const Status waited = driver_.wait(is_done_, deadline, interrupted);
+      if (!waited.is_ok())
+        return Status(waited.code(),
+                      fmt::format("operation {}: {}", sequence_, waited.message()));
+    }
+    return status_;
+  }
+
+  void on_complete(const Status& status) override {
+    status_ = status;
+    // The caller's function first: whoever sees the work done may destroy what it refers to.
+    if (on_done_) on_done_(status_);
+    on_done_ = {};
+    is_done_.store(true, std::memory_order_release);
+  }
+
+ private:
+  Driver& driver_;  // touched only while the work is not done
+  const Clock& clock_;
+  uint64_t sequence_;
+  std::function<void(const Status&)> on_done_;
+  Status status_;  // published by is_done_
+  std::atomic<bool> is_done_{false};
+};
+
+Topology topology_of(const std::vector<RankRecord>& ranks) {
+  Topology topology;
+  topology.rank_count = static_cast<int>(ranks.size());
+  topology.host_of_rank.clear();
+  std::map<std::string, int> hosts;
+  for (const RankRecord& record : ranks)
+    topology.host_of_rank.push_back(
+        hosts.try_emplace(record.host_id, static_cast<int>(hosts.size())).first->second);
+  topology.host_count = static_cast<int>(hosts.size());
+  return topology;
+}
+
+}  // namespace
+
+Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& endpoint, Store& store,
+                                                               int rank, int rank_count,
+                                                               const CommunicatorOptions& options) {
+  if (rank_count < 1 || rank < 0 || rank >= rank_count)
+    return Status(StatusCode::InvalidArgument,
+                  fmt::format("rank {} of {} ranks: a rank is at least 0 and below the number of "
+                              "ranks", rank, rank_count));
+  if (!endpoint.is_own_process())
+    return Status(StatusCode::InvalidArgument,
+                  "this process was forked from the one that made the endpoint; make an endpoint of "
+                  "its own after the fork");
+  const int64_t timeout_ns =
+      options.timeout_ns < 0 ? endpoint.config().timeout_ns : options.timeout_ns;
+  Rendezvous rendezvous{&endpoint,
+                        Bootstrap(store, endpoint.engine().clock(),
+                                  {options.name, rank, rank_count, timeout_ns, options.interrupted}),
+                        rank, rank_count};
+  MCCL_RETURN_IF_ERROR(rendezvous.bootstrap.publish(endpoint.record()));
+  return rendezvous;
+}
+
+Result<PlanTable> CommunicatorCore::decide(const EndpointCore& endpoint,
+                                           const std::vector<RankRecord>& ranks) {
+  return build_plan_table(topology_of(ranks), planner_settings(endpoint.config()));
+}
+
+Result<std::unique_ptr<CommunicatorCore>> CommunicatorCore::finish(Rendezvous& rendezvous) {
+  EndpointCore& endpoint = *rendezvous.endpoint;
+  // Any number that no other communicator of these processes has: process ids are random, and the
+  // clock moves between two communicators of one process.
+  const uint64_t communicator =
+      endpoint.record().peer.process_id * 0x9e3779b97f4a7c15ULL +
+      static_cast<uint64_t>(endpoint.engine().clock().now()) + endpoint.take_communicator_number();
+  Result<Agreement> agreement = rendezvous.bootstrap.finish(
+      endpoint.record(), communicator,
+      [&](const std::vector<RankRecord>& ranks) { return decide(endpoint, ranks); });
+  if (!agreement.is_ok()) return agreement.status();
+  std::unique_ptr<CommunicatorCore> core(
+      new CommunicatorCore(endpoint, rendezvous.rank, std::move(agreement).value()));
+  core->open();
+  return core;
+}
+
+CommunicatorCore::CommunicatorCore(EndpointCore& endpoint, int rank, Agreement agreement)
+    : endpoint_(endpoint), rank_(rank), agreement_(std::move(agreement)) {}
+
+void CommunicatorCore::open() {
+  const std::vector<RankRecord>& ranks = agreement_.ranks;
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    rank_of_process_[ranks[rank].peer.process_id] = static_cast<int>(rank);
+  const Topology topology = topology_of(ranks);
+  host_count_ = topology.host_count;
+  const int own_host = topology.host_of_rank[static_cast<size_t>(rank_)];
+  const auto ranks_here = std::count(topology.host_of_rank.begin(), topology.host_of_rank.end(), own_host);
+  endpoint_.driver().set_wait_policy(
+      choose_wait_policy(static_cast<int>(ranks_here),
+                         static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))));
+  OperationQueue::Words words;
+  words.mismatch = [this](uint64_t sequence, const Fingerprint& own, const Fingerprint& remote,
+                          uint64_t process) {
+    const int peer = rank_of(process);
+    return Status(StatusCode::Mismatch, describe_mismatch(sequence, rank_, own, peer, remote), rank_,
+                  peer);
+  };
+  endpoint_.driver().with_engine(
+      [&] {
+        group_ = &endpoint_.engine().open_group(agreement_.communicator, std::move(words));
+        for (size_t rank = 0; rank < ranks.size(); ++rank)
+          group_->members[ranks[rank].peer.process_id] = name_of(static_cast<int>(rank));
+      },
+      true);
+  if (rank_ == 0 && endpoint_.take_start_up_line()) endpoint_.logger().info(start_up_line());
+}
+
+CommunicatorCore::~CommunicatorCore() {
+  if (!endpoint_.is_own_process()) return;
+  endpoint_.driver().with_engine(
+      [this] {
+        endpoint_.engine().close_group(
+            agreement_.communicator,
+            Status(StatusCode::Aborted, name_of(rank_) + " destroyed the communicator with "
+                                        "operations in flight"));
+      },
+      false);
+}
+
+int CommunicatorCore::rank_of(uint64_t process) const {
+  const auto found = rank_of_process_.find(process);
+  return found == rank_of_process_.end() ? -1 : found->second;
+}
+
+std::string CommunicatorCore::name_of(int rank) const {
+  return fmt::format("rank {} (host {}, pid {})", rank,
+                     agreement_.ranks[static_cast<size_t>(rank)].host_name,
+                     agreement_.ranks[static_cast<size_t>(rank)].pid);
+}
+
+Result<CommunicatorCore::Plan*> CommunicatorCore::find_plan(Collective collective, int64_t bytes) {
+  Result<const PlanEntry*> entry = find_entry(agreement_.table, collective, bytes);
+  if (!entry.is_ok()) return entry.status();
+  const auto found = plans_.find(entry.value());
+  if (found != plans_.end()) return &found->second;
+  const Algorithm* algorithm = find_algorithm(entry.value()->algorithm);
+  MCCL_CHECK(algorithm != nullptr);
+  Result<std::shared_ptr<const ProvenProgram>> program =
+      endpoint_.prover().find(*algorithm, rank_count());
+  if (!program.is_ok()) return program.status();
+  Plan plan;
+  plan.entry = entry.value();
+  plan.program = program.value();
+  plan.shape = measure_shape(plan.program->program());
+  plan.hash = plan_hash(*plan.entry, collective, rank_count());
+  plan.counter = counters_.size();
+  counters_.push_back({collective, plan.entry->algorithm, 0, 0, plan.entry->reason});
+  return &plans_.emplace(entry.value(), std::move(plan)).first->second;
+}
+
+const std::shared_ptr<const RankCode>& CommunicatorCore::find_code(Plan& plan, int root) {
+  const int seen_rank = (rank_ - root + rank_count()) % rank_count();
+  std::shared_ptr<const RankCode>& code = plan.codes[seen_rank];
+  if (code == nullptr) code = make_rank_code(plan.program, seen_rank);
+  return code;
+}
+
+Status CommunicatorCore::connect_to(int peer) {
+  const RankRecord& record = agreement_.ranks[static_cast<size_t>(peer)];
+  Link& link = endpoint_.engine().transport().link(record.peer.process_id);
+  if (link.peer_name().empty()) link.set_peer_name(name_of(peer));
+  if (link.is_failed())
+    return Status(StatusCode::PeerLost,
+                  "lost " + name_of(peer) + ": " + link.failure().message(), rank_, peer);
+  if (group_->left.contains(record.peer.process_id))
+    return Status(StatusCode::PeerLost, name_of(peer) + " has destroyed the communicator", rank_,
+                  peer);
+  return endpoint_.engine().transport().connect(record.peer);
+}
+
+Result<const std::vector<LaneStreams>*> CommunicatorCore::find_streams(const Plan& plan,
+                                                                       const RankCode& code,
+                                                                       int root, int set,
+                                                                       int instances) {
+  std::vector<LaneStreams>& streams = streams_[{&plan, root, set, instances}];
+  if (!streams.empty() || code.lanes.empty()) return &streams;
+  std::vector<LaneStreams> found;
+  Transport& transport = endpoint_.engine().transport();
+  const auto link_to = [&](int seen_peer) -> Result<Link*> {
+    const int peer = (seen_peer + root) % rank_count();
+    MCCL_RETURN_IF_ERROR(connect_to(peer));
+    return &transport.link(agreement_.ranks[static_cast<size_t>(peer)].peer.process_id);
+  };
+  for (const LaneCode& lane : code.lanes)
+    for (int instance = 0; instance < instances; ++instance) {
+      LaneStreams ends;
+      const uint32_t channel = wire_channel(set, lane.channel, instance);
+      if (lane.last_send_step >= 0) {
+        Result<Link*> link = link_to(lane.send_peer);
+        if (!link.is_ok()) return link.status();
+        ends.send = &link.value()->send_stream(agreement_.communicator, channel);
+      }
+      if (lane.last_recv_step >= 0) {
+        Result<Link*> link = link_to(lane.recv_peer);
+        if (!link.is_ok()) return link.status();
+        ends.recv = &link.value()->recv_stream(agreement_.communicator, channel);
+      }
+      found.push_back(ends);
+    }
+  streams = std::move(found);
+  return &streams;
+}
+
+Result<std::shared_ptr<Work>> CommunicatorCore::post(Call call, CallOptions options) {
+  if (!endpoint_.is_own_process())
+    return Status(StatusCode::InvalidArgument,
+                  "this process was forked from the one that made the communicator");
+  if (!endpoint_.device().supports(call.dtype, call.op))
+    return Status(StatusCode::Unsupported,
+                  fmt::format("{} of {} is not supported", reduce_op_name(call.op),
+                              dtype_name(call.dtype)));
+  Result<std::shared_ptr<Work>> result = Status(StatusCode::Internal, "not posted");
+  endpoint_.driver().with_engine([&] { result = post_held(call, options); }, call.will_wait);
+  return result;
+}
+
+Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOptions& options) {
+  OperationQueue& queue = group_->queue;
+  if (queue.has_failed()) return queue.failure();
+  const int64_t element_bytes = static_cast<int64_t>(dtype_bytes(call.dtype));
+  const int64_t bytes = call.count * element_bytes;
+  Result<Plan*> found = find_plan(call.collective, bytes);
+  if (!found.is_ok()) return found.status();
+  Plan& plan = *found.value();
+  Result<CallPlan> cut = plan_call(*plan.entry, plan.shape, call.count_max, element_bytes,
+                                   agreement_.table.park_limit_bytes);
+  if (!cut.is_ok()) return cut.status();
+  const std::shared_ptr<const RankCode>& code = find_code(plan, call.root);
+  if (code->needs_equal_chunks) {
+    const int chunk_count = plan.program->program().chunk_count;
+    for (const Block& block : call.buffers.output)
+      if (block.count % chunk_count != 0)
+        return Status(StatusCode::Unsupported,
+                      fmt::format("{} needs a count that {} divides, not {}", plan.entry->algorithm,
+                                  chunk_count, block.count));
+  }
+  const uint64_t sequence = queue.posted_count();
+  const int set =
+      static_cast<int>(sequence % static_cast<uint64_t>(plan.entry->channel_sets));
+  const int instances = static_cast<int>(cut.value().instance_count);
+  Result<const std::vector<LaneStreams>*> streams =
+      find_streams(plan, *code, call.root, set, instances);
+  if (!streams.is_ok()) {
+    if (streams.status().code() == StatusCode::PeerLost) queue.fail(streams.status());
+    return streams.status();
+  }
+
+  const Clock& clock = endpoint_.engine().clock();
+  auto work = std::make_shared<PostedWork>(endpoint_.driver(), clock, sequence,
+                                           std::move(options.on_complete));
+  OperationSpec spec;
+  spec.sequence = sequence;
+  spec.code = code;
+  spec.streams = *streams.value();
+  spec.shape = {.iterations = static_cast<int>(cut.value().iteration_count),
+                .instances = instances,
+                .slice_elements = cut.value().slice_bytes / element_bytes,
+                .messages = static_cast<uint32_t>(kMessagesOwnedPerStream)};
+  spec.buffers = std::move(call.buffers);
+  spec.dtype = call.dtype;
+  spec.op = call.op;
+  spec.rank_count = rank_count();
+  spec.fingerprint = pack_fingerprint(
+      {call.collective, call.dtype, call.op, call.root, call.count, plan.hash});
+  const TimeNs timeout =
+      options.timeout_ns < 0 ? endpoint_.config().timeout_ns : options.timeout_ns;
+  spec.deadline = clock.now() + timeout;
+  spec.sink = work;
+  ProgramCount& counter = counters_[plan.counter];
+  ++counter.calls;
+  counter.bytes += static_cast<uint64_t>(bytes);
+  queue.post(std::move(spec));
+  return std::shared_ptr<Work>(std::move(work));
+}
+
+void CommunicatorCore::abort(const std::string& reason) {
+  if (!endpoint_.is_own_process()) return;
+  endpoint_.driver().with_engine(
+      [&] { group_->queue.fail(Status(StatusCode::Aborted, name_of(rank_) + " aborted: " + reason)); },
+      false);
+}
+
+CommunicatorStats CommunicatorCore::stats() {
+  CommunicatorStats stats;
+  stats.rank = rank_;
+  stats.rank_count = rank_count();
+  stats.host_count = host_count_;
+  endpoint_.driver().with_engine(
+      [&] {
+        stats.programs = counters_;
+        stats.operations_posted = group_->queue.posted_count();
+        stats.operations_completed = group_->queue.completed_count();
+        Transport& transport = endpoint_.engine().transport();
+        transport.visit_links([&](const Link& link) {
+          stats.bytes_sent += link.bytes_written();
+          stats.bytes_received += link.bytes_read();
+          stats.write_calls += link.write_calls();
+          stats.read_calls += link.read_calls();
+        });
+        stats.parked_bytes = transport.pool().bytes_out();
+      },
+      true);
+  return stats;
+}
+
+std::string CommunicatorCore::explain(Collective collective, int64_t bytes) const {
+  return to_string(mccl::explain(agreement_.table, collective, bytes));
+}
+
+std::string CommunicatorCore::start_up_line() const {
+  return fmt::format("{} rank{} on {} host{}, {} ({}), profile {}, {} programs", rank_count(),
+                     rank_count() == 1 ? "" : "s", host_count_, host_count_ == 1 ? "" : "s",
+                     endpoint_.record().peer.address, endpoint_.interface_text(),
+                     cost_profile_name(agreement_.table.link.profile), catalog().size());
+}
+
+}  // namespace mccl

@@ -1,0 +1,104 @@
+// A communicator's own half: agreement with the other ranks, plans, programs, streams, tickets.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "comm/bootstrap.h"
+#include "comm/endpoint_core.h"
+#include "comm/fingerprint.h"
+#include "mccl/communicator.h"
+#include "planner/call_plan.h"
+
+namespace mccl {
+
+// What a caller asks for, before a plan is chosen.
+struct Call {
+  Collective collective = Collective::AllReduce;
+  DataType dtype = DataType::Float32;
+  ReduceOp op = ReduceOp::Sum;
+  int root = 0;
+  CallBuffers buffers;
+  int64_t count = 0;      // of the fingerprint: elements of a block, of all blocks for all_gather
+  int64_t count_max = 0;  // of the longest block
+  bool will_wait = false;
+};
+
+class CommunicatorCore {
+ public:
+  // Two steps, so that a simulator can let all ranks publish before rank 0 gathers.
+  struct Rendezvous {
+    EndpointCore* endpoint;
+    Bootstrap bootstrap;
+    int rank;
+    int rank_count;
+  };
+  static Result<Rendezvous> publish(EndpointCore& endpoint, Store& store, int rank, int rank_count,
+                                    const CommunicatorOptions& options);
+  static Result<std::unique_ptr<CommunicatorCore>> finish(Rendezvous& rendezvous);
+  ~CommunicatorCore();
+
+  int rank() const { return rank_; }
+  int rank_count() const { return static_cast<int>(agreement_.ranks.size()); }
+  const Agreement& agreement() const { return agreement_; }
+
+  // Takes a ticket and puts the operation into the queue. InvalidArgument and Unsupported leave the
+  // communicator usable: nothing was sent.
+  Result<std::shared_ptr<Work>> post(Call call, CallOptions options);
+
+  void abort(const std::string& reason);
+  CommunicatorStats stats();
+  std::string explain(Collective collective, int64_t bytes) const;
+  std::string start_up_line() const;
+
+ private:
+  // A table entry in use: its program, proven, and what depends on it.
+  struct Plan {
+    const PlanEntry* entry;
+    std::shared_ptr<const ProvenProgram> program;
+    ProgramShape shape;
+    uint32_t hash;
+    std::map<int, std::shared_ptr<const RankCode>> codes;  // by the rank that the program sees
+    size_t counter;                                        // index into counters_
+  };
+  struct StreamKey {
+    const Plan* plan;
+    int root;
+    int set;
+    int instances;
+    auto operator<=>(const StreamKey&) const = default;
+  };
+
+  CommunicatorCore(EndpointCore& endpoint, int rank, Agreement agreement);
+  void open();
+  static Result<PlanTable> decide(const EndpointCore& endpoint,
+                                  const std::vector<RankRecord>& ranks);
+
+  // With the engine held:
+  Result<Plan*> find_plan(Collective collective, int64_t bytes);
+  const std::shared_ptr<const RankCode>& find_code(Plan& plan, int root);
+  Result<const std::vector<LaneStreams>*> find_streams(const Plan& plan, const RankCode& code,
+                                                       int root, int set, int instances);
+  Result<std::shared_ptr<Work>> post_held(Call& call, CallOptions& options);
+  Status connect_to(int peer);
+  int rank_of(uint64_t process) const;
+  std::string name_of(int rank) const;
+
+  EndpointCore& endpoint_;
+  int rank_;
+  Agreement agreement_;
+  std::map<uint64_t, int> rank_of_process_;
+  EngineGroup* group_ = nullptr;
+  Status abort_reason_;
+  std::unordered_map<const PlanEntry*, Plan> plans_;
+  std::map<StreamKey, std::vector<LaneStreams>> streams_;
+  std::vector<ProgramCount> counters_;
+  int host_count_ = 1;
+};
+
+}  // namespace mccl

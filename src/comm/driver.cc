@@ -1,0 +1,203 @@
+#include "comm/driver.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace mccl {
+namespace {
+
+// After a caller has left, the thread waits this long before it listens itself: a program that calls
+// often never pays for a second thread at the sockets, and peers wait at most so long for credits.
+constexpr TimeNs kGraceNs = 5 * kNsPerMs;
+// Upper bound of one blocking poll: new deadlines and interrupts are noticed this late.
+constexpr TimeNs kSliceNs = 100 * kNsPerMs;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+WaitPolicy choose_wait_policy(int ranks_on_host, int cores) {
+  if (ranks_on_host <= cores) return {.spin_ns = 100 * kNsPerUs, .yield_ns = 0};
+  return {.spin_ns = 0, .yield_ns = 100 * kNsPerUs};
+}
+
+Driver::Driver(Engine& engine, WireContext& wires, bool has_thread)
+    : engine_(engine), wires_(wires) {
+  if (has_thread) thread_ = std::thread([this] { run_thread(); });
+}
+
+Driver::~Driver() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(token_);
+    is_stopping_ = true;
+  }
+  work_.notify_all();
+  wires_.wake();
+  thread_.join();
+}
+
+void Driver::set_wait_policy(const WaitPolicy& policy) {
+  const std::lock_guard lock(token_);
+  policy_ = policy;
+}
+
+bool Driver::pass(bool is_idle) {
+  bool has_worked = false;
+  while (engine_.pass(is_idle)) has_worked = true;
+  if (engine_.completed_count() != seen_completed_) {
+    seen_completed_ = engine_.completed_count();
+    if (callers_ > (is_driven_ ? 1 : 0)) done_.notify_all();
+    if (blocked_ > 0) wires_.wake();
+  }
+  return has_worked;
+}
+
+void Driver::with_engine(const std::function<void()>& action, bool will_wait) {
+  contenders_.fetch_add(1, std::memory_order_relaxed);
+  std::unique_lock token(token_);
+  contenders_.fetch_sub(1, std::memory_order_relaxed);
+  action();
+  pass(false);
+  if (will_wait || is_driven_ || !engine_.has_work()) return;
+  if (blocked_ > 0) {
+    // The thread listens already; without a time limit it would not see the new deadline.
+    if (is_listening_idle_) wires_.wake();
+    return;
+  }
+  has_left_work_ = true;
+  token.unlock();
+  work_.notify_one();
+}
+
+Status Driver::wait(const std::atomic<bool>& is_done, TimeNs deadline,
+                    const std::function<bool()>& interrupted) {
+  if (is_done.load(std::memory_order_acquire)) return Status::ok();
+  Status status;
+  contenders_.fetch_add(1, std::memory_order_relaxed);
+  std::unique_lock token(token_);
+  contenders_.fetch_sub(1, std::memory_order_relaxed);
+  ++callers_;
+  while (!is_done.load(std::memory_order_acquire) && status.is_ok()) {
+    if (!is_driven_) {
+      is_driven_ = true;
+      drive(token, is_done, deadline, interrupted, status);
+      is_driven_ = false;
+      continue;
+    }
+    done_.wait_for(token, std::chrono::nanoseconds(kSliceNs));
+    if (interrupted && interrupted()) status = Status(StatusCode::Aborted, "the wait was interrupted");
+    if (engine_.clock().now() >= deadline) status = Status(StatusCode::Timeout, "the wait timed out");
+  }
+  --callers_;
+  if (callers_ > 0) {
+    token.unlock();
+    done_.notify_all();
+  } else if (engine_.has_work()) {
+    has_left_work_ = true;
+    token.unlock();
+    work_.notify_one();
+  }
+  return is_done.load(std::memory_order_acquire) ? Status::ok() : status;
+}
+
+// Lets threads that want the token have it.
+void Driver::give_way(std::unique_lock<std::mutex>& token) {
+  token.unlock();
+  std::this_thread::yield();
+  token.lock();
+}
+
+void Driver::drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>& is_done,
+                   TimeNs deadline, const std::function<bool()>& interrupted, Status& status) {
+  const Clock& clock = engine_.clock();
+  TimeNs last_work = clock.now();
+  TimeNs next_check = last_work + kSliceNs;
+  bool is_idle = false;
+  while (!is_done.load(std::memory_order_acquire)) {
+    wires_.poll(0, caller_events_);
+    engine_.add_events(caller_events_);
+    caller_events_.clear();
+    const TimeNs now = clock.now();
+    if (pass(is_idle)) {
+      last_work = now;
+      is_idle = false;
+      continue;
+    }
+    if (contenders_.load(std::memory_order_relaxed) > 0) give_way(token);
+    if (!is_idle) {
+      is_idle = true;  // the next pass flushes what waited for company
+      continue;
+    }
+    if (now >= next_check || now >= deadline) {
+      next_check = now + kSliceNs;
+      engine_.expire();
+      if (interrupted) {
+        token.unlock();  // the predicate may take locks of its own (the interpreter's)
+        const bool is_interrupted = interrupted();
+        token.lock();
+        if (is_interrupted) {
+          status = Status(StatusCode::Aborted, "the wait was interrupted");
+          return;
+        }
+      }
+      if (now >= deadline) {
+        status = Status(StatusCode::Timeout, "the wait timed out");
+        return;
+      }
+      continue;
+    }
+    if (now - last_work < policy_.spin_ns) {
+      relax();
+    } else if (now - last_work < policy_.spin_ns + policy_.yield_ns) {
+      give_way(token);
+    } else {
+      listen(token, std::min({deadline, next_check, engine_.expire()}), caller_events_);
+      last_work = clock.now() - policy_.spin_ns - policy_.yield_ns;
+    }
+  }
+}
+
+// Blocks in the poll without the token.
+void Driver::listen(std::unique_lock<std::mutex>& token, TimeNs until,
+                    std::vector<WireEvent>& events) {
+  const TimeNs timeout = until == kNever ? -1 : std::max<TimeNs>(0, until - engine_.clock().now());
+  ++blocked_;
+  token.unlock();
+  std::vector<WireEvent> arrived;
+  wires_.poll(timeout, arrived);
+  token.lock();
+  --blocked_;
+  events.insert(events.end(), arrived.begin(), arrived.end());
+}
+
+void Driver::run_thread() {
+  std::unique_lock token(token_);
+  std::vector<WireEvent> events;
+  while (!is_stopping_) {
+    // Off the sockets while callers drive, and for a while after: they usually come back.
+    work_.wait_for(token, std::chrono::nanoseconds(kGraceNs),
+                   [this] { return is_stopping_ || (has_left_work_ && callers_ == 0); });
+    while (!is_stopping_ && callers_ == 0) {
+      has_left_work_ = false;
+      if (pass(false)) continue;
+      pass(true);
+      TimeNs until = engine_.expire();
+      is_listening_idle_ = !engine_.has_work();
+      if (!is_listening_idle_) until = std::min(until, engine_.clock().now() + kSliceNs);
+      listen(token, until, events);
+      is_listening_idle_ = false;
+      engine_.add_events(events);
+      events.clear();
+      pass(false);
+    }
+  }
+}
+
+}  // namespace mccl

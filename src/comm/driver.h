@@ -1,0 +1,77 @@
+// Who drives the engine, and how waiting is done (law L12).
+//
+// Whoever holds the token (one mutex) may move the engine. A caller that waits drives: that is where
+// microseconds are won, because a wake-up costs fifteen times a spin. While callers come and go, the
+// endpoint's own thread stays off the sockets; it takes over when a caller leaves work behind, and it
+// listens when nobody has called for a while, so that peers are answered and idling costs no CPU.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "comm/engine.h"
+#include "mccl/status.h"
+
+namespace mccl {
+
+// How a caller waits before it blocks, in nanoseconds since something last happened.
+struct WaitPolicy {
+  TimeNs spin_ns = 50 * kNsPerUs;  // polls without giving up the core
+  TimeNs yield_ns = 0;             // then polls, giving up the core between polls
+};
+
+// Spin when every rank on the host has a core, else hand the core over early.
+WaitPolicy choose_wait_policy(int ranks_on_host, int cores);
+
+class Driver {
+ public:
+  // `engine` and `wires` outlive the driver. Without a thread only callers (or a simulator that calls
+  // with_engine) drive.
+  Driver(Engine& engine, WireContext& wires, bool has_thread);
+  // No caller may be inside.
+  ~Driver();
+
+  void set_wait_policy(const WaitPolicy& policy);
+
+  // Calls `action` with the engine held, then lets the engine do what is possible now. Unless
+  // `will_wait`, the endpoint's thread sees to what is left.
+  void with_engine(const std::function<void()>& action, bool will_wait);
+
+  // Drives until `is_done`, `deadline` (Timeout) or `interrupted` (Aborted, asked every 100 ms).
+  Status wait(const std::atomic<bool>& is_done, TimeNs deadline,
+              const std::function<bool()>& interrupted);
+
+ private:
+  void run_thread();
+  void drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>& is_done, TimeNs deadline,
+             const std::function<bool()>& interrupted, Status& status);
+  // Passes until nothing is possible; tells waiters about completions.
+  bool pass(bool is_idle);
+  void listen(std::unique_lock<std::mutex>& token, TimeNs until, std::vector<WireEvent>& events);
+  void give_way(std::unique_lock<std::mutex>& token);
+
+  Engine& engine_;
+  WireContext& wires_;
+  std::mutex token_;
+  std::atomic<int> contenders_{0};  // threads that want the token for a moment
+  std::condition_variable done_;    // callers that wait while another one drives
+  std::condition_variable work_;    // the endpoint's thread
+  int callers_ = 0;                 // inside wait()
+  bool is_driven_ = false;          // by a caller
+  int blocked_ = 0;                 // threads inside a blocking poll
+  bool is_listening_idle_ = false;  // the thread listens without a time limit
+  bool is_stopping_ = false;
+  bool has_left_work_ = false;      // for the thread: somebody left something to do
+  uint64_t seen_completed_ = 0;
+  WaitPolicy policy_;
+  std::vector<WireEvent> caller_events_;
+  std::thread thread_;
+};
+
+}  // namespace mccl

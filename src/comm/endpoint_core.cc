@@ -1,0 +1,134 @@
+#include "comm/endpoint_core.h"
+
+#include <limits.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <random>
+#include <utility>
+
+#include "transport/interfaces.h"
+#include "transport/tcp_wire.h"
+
+namespace mccl {
+namespace {
+
+constexpr const char* kVersion = "0.1.0";
+
+// Random numbers that differ between processes and runs; nobody needs to repeat these.
+uint64_t make_random_number() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "unknown";
+}
+
+// The same for processes that share a kernel and its network, so that containers and network
+// namespaces of one machine count as hosts of their own.
+std::string host_id() {
+  std::string boot_id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
+  char network[64] = {};
+  const ssize_t length = readlink("/proc/self/ns/net", network, sizeof(network) - 1);
+  return host_name() + " " + boot_id + " " + (length > 0 ? network : "");
+}
+
+// The numeric form of a host name, or nothing: choosing an interface then goes by its own rules.
+std::string resolve(const std::string& host) {
+  if (host.empty()) return {};
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return {};
+  char text[NI_MAXHOST] = {};
+  const int status = getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof(text), nullptr, 0,
+                                 NI_NUMERICHOST);
+  freeaddrinfo(found);
+  return status == 0 ? text : "";
+}
+
+}  // namespace
+
+EndpointCore::EndpointCore(const Config& config, std::unique_ptr<Clock> clock,
+                           std::unique_ptr<WireContext> wires)
+    : config_(config),
+      logger_(config.log_level, "mccl"),
+      own_clock_(std::move(clock)),
+      own_wires_(std::move(wires)) {}
+
+EndpointCore::~EndpointCore() = default;
+
+void EndpointCore::start(WireContext& wires, const Clock& clock, uint64_t process_id, uint64_t token,
+                         bool has_thread) {
+  wires_ = &wires;
+  record_.peer = {process_id, token, wires.address()};
+  record_.pid = getpid();
+  record_.settings = job_settings_text(config_);
+  record_.version = kVersion;
+  engine_ = std::make_unique<Engine>(wires, clock, device_, process_id, token);
+  driver_ = std::make_unique<Driver>(*engine_, wires, has_thread);
+}
+
+Result<std::unique_ptr<EndpointCore>> EndpointCore::create(const EndpointOptions& options) {
+  std::vector<std::string> warnings;
+  const Environment environment =
+      options.settings.empty() ? read_environment() : Environment(options.settings);
+  Result<Config> config = parse_config(environment, &warnings);
+  if (!config.is_ok()) return config.status();
+  const Logger logger(config.value().log_level, "mccl");
+  for (const std::string& warning : warnings) logger.warning(warning);
+
+  Result<std::vector<InterfaceAddress>> interfaces = list_interfaces();
+  if (!interfaces.is_ok()) return interfaces.status();
+  Result<InterfaceAddress> chosen = choose_interface(
+      interfaces.value(), config.value().socket_interfaces, resolve(options.master_address));
+  if (!chosen.is_ok()) return chosen.status();
+  TcpOptions tcp;
+  tcp.listen_address = chosen.value().address;
+  tcp.port_first = config.value().port_first;
+  tcp.port_last = config.value().port_last;
+  tcp.socket_buffer_bytes = static_cast<int>(config.value().socket_buffer_bytes);
+  Result<std::unique_ptr<WireContext>> wires = make_tcp_context(tcp);
+  if (!wires.is_ok()) return wires.status();
+
+  std::unique_ptr<EndpointCore> core(new EndpointCore(
+      config.value(), std::make_unique<SystemClock>(), std::move(wires).value()));
+  core->record_.host_name = host_name();
+  core->record_.host_id = host_id();
+  core->interface_text_ = chosen.value().name + " " + chosen.value().address;
+  core->start(*core->own_wires_, *core->own_clock_, make_random_number(), make_random_number(), true);
+  return core;
+}
+
+std::unique_ptr<EndpointCore> EndpointCore::create_passive(WireContext& wires, const Clock& clock,
+                                                           const Config& config,
+                                                           uint64_t process_id) {
+  std::unique_ptr<EndpointCore> core(new EndpointCore(config, nullptr, nullptr));
+  core->record_.host_name = wires.address();
+  core->record_.host_id = wires.address();
+  core->interface_text_ = wires.address();
+  core->start(wires, clock, process_id, ~process_id, false);
+  return core;
+}
+
+void EndpointCore::step() {
+  std::vector<WireEvent> events;
+  do {
+    wires_->poll(0, events);
+    engine_->add_events(events);
+    events.clear();
+  } while (engine_->pass(false));
+  engine_->pass(true);
+  engine_->expire();
+}
+
+bool EndpointCore::is_own_process() const { return record_.pid == getpid(); }
+
+bool EndpointCore::take_start_up_line() { return std::exchange(has_start_up_line_, false); }
+
+}  // namespace mccl

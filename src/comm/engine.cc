@@ -1,0 +1,165 @@
+#include "comm/engine.h"
+
+#include <utility>
+
+namespace mccl {
+namespace {
+
+// Communicators that peers may leave before they exist here; beyond it the oldest are forgotten.
+constexpr size_t kEarlyLeavesMax = 1024;
+
+}  // namespace
+
+Engine::Engine(WireContext& wires, const Clock& clock, const Device& device, uint64_t process_id,
+               uint64_t token)
+    : clock_(clock), device_(device), transport_(wires, process_id, token, *this) {}
+
+Engine::~Engine() = default;
+
+void Engine::add_events(const std::vector<WireEvent>& events) {
+  events_.insert(events_.end(), events.begin(), events.end());
+}
+
+bool Engine::pass(bool is_idle) {
+  if (!events_.empty()) {
+    transport_.handle(events_, clock_.now());
+    events_.clear();
+  }
+  bool has_worked = transport_.read();
+  has_worked |= run_queue_.run();
+  if (!doubtful_links_.empty()) judge_links();
+  for (auto& [communicator, group] : groups_) {
+    if (group->queue.needs_settling()) settle(communicator, *group);
+    group->queue.sweep();
+  }
+  has_worked |= transport_.write(is_idle);
+  count_completed();
+  return has_worked || !run_queue_.is_empty();
+}
+
+void Engine::count_completed() {
+  uint64_t count = 0;
+  for (const auto& [communicator, group] : groups_)
+    count += group->queue.completed_count() + (group->queue.has_failed() ? 1 : 0);
+  completed_count_ = count;
+}
+
+TimeNs Engine::expire() {
+  const TimeNs now = clock_.now();
+  TimeNs next = transport_.expire(now);
+  for (auto& [communicator, group] : groups_) {
+    next = std::min(next, group->queue.expire(now));
+    if (group->queue.needs_settling()) settle(communicator, *group);
+  }
+  return next;
+}
+
+bool Engine::has_work() const {
+  if (!run_queue_.is_empty() || transport_.has_output()) return true;
+  for (const auto& [communicator, group] : groups_)
+    if (group->queue.in_flight_count() > 0) return true;
+  return false;
+}
+
+EngineGroup& Engine::open_group(uint64_t communicator, OperationQueue::Words words) {
+  std::unique_ptr<EngineGroup>& group = groups_[communicator];
+  MCCL_CHECK(group == nullptr);
+  group = std::make_unique<EngineGroup>(run_queue_, device_, transport_.pool(), std::move(words));
+  // Peers may have been faster: their messages are parked, their fingerprints are looked at now.
+  transport_.visit_links([&](Link& link) {
+    link.visit_parked(communicator, [&](const InMessage& message) {
+      group->queue.on_message_head(message.sequence, message.fingerprint, link.peer_process());
+    });
+  });
+  const auto early = early_leaves_.find(communicator);
+  if (early != early_leaves_.end()) {
+    for (const auto& [process, reason] : early->second) {
+      if (reason.is_ok()) group->left.insert(process);
+      else group->queue.fail(reason);
+    }
+    early_leaves_.erase(early);
+  }
+  return *group;
+}
+
+EngineGroup* Engine::find_group(uint64_t communicator) {
+  const auto found = groups_.find(communicator);
+  return found == groups_.end() ? nullptr : found->second.get();
+}
+
+void Engine::close_group(uint64_t communicator, const Status& reason) {
+  EngineGroup* group = find_group(communicator);
+  if (group == nullptr) return;
+  const bool is_clean = group->queue.in_flight_count() == 0 && !group->queue.has_failed();
+  if (!is_clean) {
+    group->queue.fail(reason);
+    if (group->queue.needs_settling()) settle(communicator, *group);
+  } else {
+    tell_members(communicator, *group, Status::ok());
+    transport_.visit_links([&](Link& link) { link.end_communicator(communicator); });
+  }
+  groups_.erase(communicator);
+}
+
+void Engine::tell_members(uint64_t communicator, EngineGroup& group, const Status& reason) {
+  for (const auto& [process, name] : group.members) {
+    if (process == transport_.process_id()) continue;
+    Link& link = transport_.link(process);
+    if (link.has_wire() && !link.is_failed()) link.send_leave(communicator, reason);
+  }
+}
+
+void Engine::settle(uint64_t communicator, EngineGroup& group) {
+  tell_members(communicator, group, group.queue.failure());
+  // First the streams, so that no link refers to memory that the callers get back.
+  transport_.visit_links([&](Link& link) { link.end_communicator(communicator); });
+  group.queue.settle();
+}
+
+void Engine::on_message_head(Link& link, const FrameHeader& head) {
+  EngineGroup* group = find_group(head.communicator);
+  if (group != nullptr)
+    group->queue.on_message_head(head.sequence, head.fingerprint, link.peer_process());
+}
+
+void Engine::on_leave(Link& link, uint64_t communicator, const Status& reason) {
+  EngineGroup* group = find_group(communicator);
+  if (group == nullptr) {
+    if (early_leaves_.size() >= kEarlyLeavesMax) early_leaves_.erase(early_leaves_.begin());
+    early_leaves_[communicator].try_emplace(link.peer_process(), reason);
+    return;
+  }
+  if (reason.is_ok()) {
+    group->left.insert(link.peer_process());
+    doubtful_links_.insert(&link);
+  } else {
+    group->queue.fail(reason);
+  }
+}
+
+void Engine::on_link_failed(Link& link, const Status&) { doubtful_links_.insert(&link); }
+
+void Engine::judge_links() {
+  for (Link* link : doubtful_links_)
+    for (auto& [communicator, group] : groups_) judge(*link, *group);
+  doubtful_links_.clear();
+}
+
+void Engine::judge(Link& link, EngineGroup& group) {
+  const auto member = group.members.find(link.peer_process());
+  if (member == group.members.end()) return;
+  const std::string completed =
+      "; " + std::to_string(group.queue.completed_count()) + " operations were complete here";
+  if (group.left.contains(link.peer_process())) {
+    if (group.queue.needs_link(link))
+      group.queue.fail(Status(StatusCode::PeerLost,
+                              member->second + " destroyed the communicator while this rank still "
+                              "needs it: the ranks made different numbers of calls" + completed));
+    return;
+  }
+  if (link.is_failed())
+    group.queue.fail(Status(StatusCode::PeerLost, "lost " + member->second + ": " +
+                                                      link.failure().message() + completed));
+}
+
+}  // namespace mccl

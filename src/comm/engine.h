@@ -1,0 +1,91 @@
+// The passive engine of an endpoint (law L12): links, lanes and the operations of all communicators.
+// It does what is possible now and returns; who calls it, when, and how to wait is the driver's
+// business. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "mccl/device.h"
+#include "mccl/wire.h"
+#include "runtime/operation_queue.h"
+#include "transport/transport.h"
+
+namespace mccl {
+
+// A communicator as the engine sees it: its operations, and which processes belong to it.
+struct EngineGroup {
+  EngineGroup(RunQueue& run_queue, const Device& device, BufferPool& pool,
+              OperationQueue::Words words)
+      : queue(run_queue, device, pool, std::move(words)) {}
+
+  OperationQueue queue;
+  std::map<uint64_t, std::string> members;  // process id -> "rank 3 (host7)"
+  std::set<uint64_t> left;                  // members that destroyed the communicator
+};
+
+class Engine final : public LinkListener {
+ public:
+  // All references outlive the engine.
+  Engine(WireContext& wires, const Clock& clock, const Device& device, uint64_t process_id,
+         uint64_t token);
+  ~Engine() override;
+
+  // Takes note of readiness.
+  void add_events(const std::vector<WireEvent>& events);
+
+  // One bounded round: read, run lanes, carry out failures, write. Returns whether anything happened;
+  // false means that there is nothing to do until the next event or deadline. `is_idle` also sends
+  // what usually waits for company (credits of small messages).
+  bool pass(bool is_idle);
+
+  // Fails what is overdue; returns the next deadline.
+  TimeNs expire();
+
+  // Whether operations are in flight or bytes are to be written.
+  bool has_work() const;
+
+  EngineGroup& open_group(uint64_t communicator, OperationQueue::Words words);
+  EngineGroup* find_group(uint64_t communicator);
+  // Fails what is in flight with `reason`, tells the members, drops the group.
+  void close_group(uint64_t communicator, const Status& reason);
+
+  Transport& transport() { return transport_; }
+  const Transport& transport() const { return transport_; }
+  RunQueue& run_queue() { return run_queue_; }
+  const Clock& clock() const { return clock_; }
+  // Operations completed over all groups; tells a driver that somebody's wait may be over.
+  uint64_t completed_count() const { return completed_count_; }
+
+  void on_message_head(Link& link, const FrameHeader& head) override;
+  void on_leave(Link& link, uint64_t communicator, const Status& reason) override;
+  void on_link_failed(Link& link, const Status& status) override;
+
+ private:
+  void judge_links();
+  void judge(Link& link, EngineGroup& group);
+  void settle(uint64_t communicator, EngineGroup& group);
+  void tell_members(uint64_t communicator, EngineGroup& group, const Status& reason);
+  void count_completed();
+
+  const Clock& clock_;
+  const Device& device_;
+  RunQueue run_queue_;
+  Transport transport_;
+  std::unordered_map<uint64_t, std::unique_ptr<EngineGroup>> groups_;
+  // Who left a communicator that does not exist here yet.
+  std::map<uint64_t, std::map<uint64_t, Status>> early_leaves_;
+  // Links whose state is to be judged once the lanes have taken what arrived before it changed.
+  std::set<Link*> doubtful_links_;
+  std::vector<WireEvent> events_;
+  uint64_t completed_count_ = 0;
+};
+
+}  // namespace mccl

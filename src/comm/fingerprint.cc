@@ -1,0 +1,80 @@
+#include "comm/fingerprint.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/dtype.h"
+
+namespace mccl {
+namespace {
+
+struct Packed {
+  uint8_t collective;
+  uint8_t dtype;
+  uint8_t op;
+  uint8_t reserved;
+  int32_t root;
+  int64_t count;
+  uint32_t plan_hash;
+  uint32_t reserved2;
+};
+static_assert(sizeof(Packed) == sizeof(Fingerprint));
+
+// A name for a byte that came from a peer and may lie outside the enum.
+template <typename Enum>
+std::string name_of(Enum value, size_t count, std::string_view (*name)(Enum)) {
+  if (static_cast<size_t>(value) < count) return std::string(name(value));
+  return fmt::format("unknown {}", static_cast<int>(value));
+}
+
+struct Words {
+  std::string collective, dtype, op, root, count, plan;
+};
+
+Words words_of(const CallSummary& call) {
+  return {name_of(call.collective, all_collectives().size(), &collective_name),
+          name_of(call.dtype, data_types().size(), &dtype_name),
+          name_of(call.op, all_reduce_ops().size(), &reduce_op_name),
+          std::to_string(call.root),
+          std::to_string(call.count),
+          fmt::format("{:08x}", call.plan_hash)};
+}
+
+}  // namespace
+
+Fingerprint pack_fingerprint(const CallSummary& call) {
+  const Packed packed{static_cast<uint8_t>(call.collective), static_cast<uint8_t>(call.dtype),
+                      static_cast<uint8_t>(call.op), 0, call.root, call.count, call.plan_hash, 0};
+  Fingerprint fingerprint;
+  std::memcpy(fingerprint.data(), &packed, sizeof(packed));
+  return fingerprint;
+}
+
+CallSummary unpack_fingerprint(const Fingerprint& fingerprint) {
+  Packed packed;
+  std::memcpy(&packed, fingerprint.data(), sizeof(packed));
+  return {static_cast<Collective>(packed.collective), static_cast<DataType>(packed.dtype),
+          static_cast<ReduceOp>(packed.op), packed.root, packed.count, packed.plan_hash};
+}
+
+std::string describe_mismatch(uint64_t sequence, int own_rank, const Fingerprint& own, int peer_rank,
+                              const Fingerprint& peer) {
+  const Words a = words_of(unpack_fingerprint(own));
+  const Words b = words_of(unpack_fingerprint(peer));
+  std::string text = fmt::format("operation {} differs between rank {} and rank {}:", sequence,
+                                 own_rank, peer_rank);
+  const auto column = [&](const char* name, const std::string& left, const std::string& right) {
+    if (left != right) text += fmt::format(" {} {} against {},", name, left, right);
+  };
+  column("collective", a.collective, b.collective);
+  column("dtype", a.dtype, b.dtype);
+  column("op", a.op, b.op);
+  column("root", a.root, b.root);
+  column("count", a.count, b.count);
+  column("plan", a.plan, b.plan);
+  text.back() = ';';
+  return text + " all ranks must make the same calls in the same order";
+}
+
+}  // namespace mccl

@@ -1,0 +1,32 @@
+// What a call is, packed into the bytes that every frame carries, and the words for two that differ
+// (law L9). Transport only compares; the meaning is here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mccl/types.h"
+#include "transport/frame.h"
+
+namespace mccl {
+
+struct CallSummary {
+  Collective collective = Collective::AllReduce;
+  DataType dtype = DataType::Float32;
+  ReduceOp op = ReduceOp::Sum;
+  int root = 0;
+  int64_t count = 0;  // elements of a block; of all blocks together for all_gather
+  uint32_t plan_hash = 0;
+  bool operator==(const CallSummary&) const = default;
+};
+
+Fingerprint pack_fingerprint(const CallSummary& call);
+// Values outside the enums stay as they came; words for them are numbers.
+CallSummary unpack_fingerprint(const Fingerprint& fingerprint);
+
+// Two columns, the fields that differ: "rank 0 called all_reduce(float32, sum, count 8), rank 1 called
+// broadcast(...): collective all_reduce against broadcast".
+std::string describe_mismatch(uint64_t sequence, int own_rank, const Fingerprint& own, int peer_rank,
+                              const Fingerprint& peer);
+
+}  // namespace mccl
