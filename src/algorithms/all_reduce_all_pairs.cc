@@ -6,9 +6,10 @@
 // Cost: 2 hops whatever the rank count; every rank sends 2(n-1) messages of 1/n of the buffer each,
 // as many bytes as a ring; it needs scratch for the n-1 shares of others. The results travel on a
 // channel of their own, so that they never queue behind shares. The sum of a chunk is a fold in
-// rank order, made once: all ranks end with equal bits, and the bits do not depend on anything but
-// the inputs. Reference: Bruck et al. 1997 (direct exchange), "Efficient algorithms for all-to-all
-// communications". Golden case: test/golden/algorithms/all_reduce_all_pairs.txt.
+// rank order, made once: all ranks end with equal bits, and the bits depend on the inputs alone.
+// Reference: Bruck et al. 1997 (direct exchange), "Efficient algorithms for all-to-all
+// communications".
+// Golden case: test/golden/algorithms/all_reduce_all_pairs.txt.
 #include <vector>
 
 #include "algorithms/catalog.h"

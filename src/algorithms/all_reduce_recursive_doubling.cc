@@ -2,12 +2,14 @@
 // whose number differs in bit k, and both add what came. With a rank count that is no power of two,
 // each rank above the largest power hands its input to a partner first and gets the result last.
 //
-// Cost: log2(n) hops, two more when ranks are left over; every hop carries the whole buffer, so
-// this is for small ones. No scratch: the message is reduced where it is needed as it arrives.
-// Every round combines the unordered pair {mine, the peer's}, so all ranks build the same tree and
-// end with equal bits. Reference: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective
-// communication operations in MPICH". Golden case:
-// test/golden/algorithms/all_reduce_recursive_doubling.txt.
+// Cost: log2(n) hops; with ranks left over one more, or two when they are more than half as many as
+// the others (only then a value comes from one of them and ends at one through a message a round).
+// Every hop carries the whole buffer, so this is for small ones. No scratch: the message is reduced
+// where it is needed as it arrives, and forwarded in the same step. Every round combines the
+// unordered pair {mine, the peer's}, so all ranks build the same tree and end with equal bits.
+// Reference: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
+// operations in MPICH".
+// Golden case: test/golden/algorithms/all_reduce_recursive_doubling.txt.
 #include <bit>
 #include <vector>
 
@@ -55,11 +57,13 @@ Result<Program> build(int rank_count) {
 
 AlgorithmCost cost(int rank_count) {
   const int rounds = round_count(rank_count);
-  const bool has_extra = rank_count != paired_rank_count(rank_count);
-  return {.hops = rounds + (has_extra ? 2 : 0),
-          .messages = rounds + (has_extra ? 1 : 0),
-          .bytes_sent = {rounds + (has_extra ? 1 : 0), 1},
-          .bytes_reduced = {rounds + (has_extra ? 1 : 0), 1},
+  const int paired = paired_rank_count(rank_count);
+  const int extra = rank_count - paired;
+  const int messages = rounds + (extra > 0 ? 1 : 0);
+  return {.hops = messages + (2 * extra > paired ? 1 : 0),
+          .messages = messages,
+          .bytes_sent = {messages, 1},
+          .bytes_reduced = {messages, 1},
           .scratch_bytes = {0, 1},
           .is_pipelined = false};
 }

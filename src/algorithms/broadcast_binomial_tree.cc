@@ -1,12 +1,13 @@
 // Binomial tree broadcast, written for root 0. The root sends to the rank half the way up, then to
 // the one a quarter up, and so on; whoever has the value does the same for the ranks above it up to
-// the next one that has it. A rank gets its message from the rank whose number lacks its lowest
-// bit.
+// the next one that has it. A rank's message comes from the rank whose number lacks its lowest bit.
 //
 // Cost: floor(log2(n)) hops on the longest chain; the root sends ceil(log2(n)) times the whole
 // buffer, the largest subtree first. No scratch. Each rank forwards to its largest subtree as the
-// message arrives. Reference: Johnsson and Ho 1989, "Optimum broadcasting and personalized
-// communication in hypercubes". Golden case: test/golden/algorithms/broadcast_binomial_tree.txt.
+// message arrives.
+// Reference: Johnsson and Ho 1989, "Optimum broadcasting and personalized communication in
+// hypercubes".
+// Golden case: test/golden/algorithms/broadcast_binomial_tree.txt.
 #include <bit>
 
 #include "algorithms/catalog.h"

@@ -36,7 +36,7 @@ class Checker {
     merged_ = &merged;
     mark_arguments_written();
     for (current_ = 0; current_ < recording_.statements.count(); ++current_)
-      if (is_shaped[current_]) check_values(recording_.statements[current_]);
+      check_values(recording_.statements[current_], is_shaped[current_] != 0);
     std::stable_sort(numbered_.begin(), numbered_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& [statement, text] : numbered_) faults_.push_back(std::move(text));
@@ -57,6 +57,17 @@ class Checker {
       add("a program must serve in-place or out-of-place calls");
   }
 
+  int64_t chunk_limit(const Span& span) const {
+    return span.buffer == Buffer::Scratch
+               ? kScratchChunksMax
+               : buffer_chunk_count(recording_.shape, span.rank, span.buffer);
+  }
+
+  bool is_inside(const Span& span) const {
+    return span.rank >= 0 && span.rank < recording_.shape.rank_count() && span.count >= 1 &&
+           span.index >= 0 && int64_t{span.index} + span.count <= chunk_limit(span);
+  }
+
   bool check_span(const Span& span) {
     const Program& shape = recording_.shape;
     if (span.rank < 0 || span.rank >= shape.rank_count()) {
@@ -64,18 +75,14 @@ class Checker {
             std::to_string(shape.rank_count()) + " ranks");
       return false;
     }
-    const int64_t limit = span.buffer == Buffer::Scratch
-                              ? kScratchChunksMax
-                              : buffer_chunk_count(shape, span.rank, span.buffer);
-    const int64_t end = int64_t{span.index} + span.count;
-    if (span.count < 1 || span.index < 0 || end > limit) {
-      fault(place(span) + " is not inside the " + std::to_string(limit) + " chunks of " +
-            buffer_name(span.buffer));
+    if (!is_inside(span)) {
+      fault(place(span) + " is not inside the " + std::to_string(chunk_limit(span)) +
+            " chunks of " + buffer_name(span.buffer));
       return false;
     }
     if (span.buffer == Buffer::Scratch) {
       int& scratch = recording_.shape.ranks[static_cast<size_t>(span.rank)].scratch_chunk_count;
-      scratch = std::max(scratch, static_cast<int>(end));
+      scratch = std::max(scratch, span.index + span.count);
     }
     return true;
   }
@@ -168,22 +175,27 @@ class Checker {
     }
   }
 
-  void check_values(const Statement& statement) {
-    check_overlaps(statement);
-    for (int from = 0; from < statement.source_count; ++from) {
-      const Span& span = recording_.source(statement, from);
-      for (int index = 0; index < span.count; ++index) {
-        if (is_written_[split_->first(span) + index]) continue;
-        fault(place({span.rank, span.buffer, span.index + index, 1}) +
-              " is read before anything was written to it");
-        break;
-      }
+  void check_values(const Statement& statement, bool is_shaped) {
+    if (is_shaped) {
+      check_overlaps(statement);
+      for (int from = 0; from < statement.source_count; ++from)
+        check_written(recording_.source(statement, from));
     }
     for (int to = 0; to < statement.destination_count; ++to) {
       const Span& span = recording_.destination(statement, to);
+      if (!is_inside(span)) continue;
       std::fill_n(is_written_.begin() + split_->first(span), span.count, uint8_t{1});
       if (span.buffer == Buffer::Input && recording_.shape.out_of_place)
         fault(place(span) + " is written, but the program claims to serve out-of-place calls");
+    }
+  }
+
+  void check_written(const Span& span) {
+    for (int index = 0; index < span.count; ++index) {
+      if (is_written_[split_->first(span) + index]) continue;
+      fault(place({span.rank, span.buffer, span.index + index, 1}) +
+            " is read before anything was written to it");
+      return;
     }
   }
 

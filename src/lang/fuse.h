@@ -1,8 +1,8 @@
 // Joins neighbouring nodes of a rank into one step:
-//   recv + local reduce of what came  -> recv_reduce_copy       (the received value is read by
-//   nobody else) recv + send of the same span      -> recv_copy_send recv_reduce_copy + send of it
-//   -> recv_reduce_copy_send, or recv_reduce_send when nobody else
-//                                        reads the stored value and it is overwritten, or scratch
+//   recv + local reduce of what came   recv_reduce_copy, when nobody else reads what came
+//   recv + send of the same span       recv_copy_send
+//   recv_reduce_copy + send of it      recv_reduce_copy_send; or recv_reduce_send, when nobody else
+//                                      reads the stored value and it is overwritten or scratch
 //
 // A local reduce never joins a fold, nor two folds each other: that would change the rounding (L5).
 #pragma once

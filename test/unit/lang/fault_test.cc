@@ -106,6 +106,15 @@ TEST(Faults, NameAResultOnAnotherRankThanTheStayingOperand) {
             "author.cc:6: the result output[0] of rank 0 is not on the rank of input[0] of rank 1");
 }
 
+TEST(Faults, DoNotRepeatThemselvesInStatementsThatReadTheResult) {
+  ProgramBuilder builder = make_builder();
+  builder.copy(builder.input(0, 0, 2), builder.scratch(0, 3), {}, at(1));
+  builder.copy(builder.scratch(0, 3), builder.output(1, 0), {}, at(2));
+  EXPECT_EQ(fault_of(builder),
+            "author.cc:1: input[0..2) of rank 0 and scratch[3] of rank 0 differ in their number of "
+            "chunks");
+}
+
 TEST(Faults, NameAFoldOverTwoRanksAndAnEmptyOne) {
   ProgramBuilder builder = make_builder();
   builder.fold({builder.input(0, 0), builder.input(1, 0)}, {builder.output(0, 0)}, {}, at(6));

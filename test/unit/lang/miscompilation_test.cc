@@ -37,6 +37,18 @@ TEST(Miscompilation, ASendOfAShiftedSpanIsNotForwarded) {
             "rank 1 lane 1 step 0: recv scratch[0..2) <- message from 0 on channel 0\n");
 }
 
+TEST(Miscompilation, ASendOfASpanThatWasOverwrittenInPartIsNotForwarded) {
+  ProgramBuilder builder = make_builder(3, 2);
+  builder.copy(builder.input(0, 0, 2), builder.scratch(1, 0, 2));
+  builder.copy(builder.input(1, 0), builder.scratch(1, 1));
+  builder.copy(builder.scratch(1, 0, 2), builder.scratch(2, 0, 2));
+  EXPECT_EQ(rank_text(builder.lower().value(), 1),
+            "rank 1 lane 0 step 0: recv scratch[0..2) <- message from 0 on channel 0\n"
+            "rank 1 lane 0 step 1: copy scratch[1] <- input[0]\n"
+            "rank 1 lane 1 step 0: send <- scratch[0..2) -> message to 2 on channel 0 (after "
+            "0.1)\n");
+}
+
 TEST(Miscompilation, AReducedSpanThatIsOverwrittenInPartIsStored) {
   ProgramBuilder builder = make_builder(2, 2);
   builder.reduce(builder.input(0, 0, 2), builder.input(1, 0, 2), builder.output(1, 0, 2));
