@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <cstdint>
 #include <memory>
@@ -14,7 +15,8 @@
 
 namespace mccl {
 
-// One thread at a time, except wake().
+// Any thread may call wait() and wake(); each event is reported to one waiter. add() and remove()
+// belong to one thread at a time.
 class Poller {
  public:
   struct Ready {
@@ -45,7 +47,7 @@ class Poller {
 
   FileDescriptor queue_;
   FileDescriptor wake_up_;  // an eventfd; kqueue needs none
-  bool has_ns_timeouts_ = true;
+  std::atomic<bool> has_ns_timeouts_ = true;
 };
 
 // For kernels whose wait takes milliseconds: rounds up, so that no wait ends early and no caller

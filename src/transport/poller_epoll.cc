@@ -29,7 +29,8 @@ Status no_poller(int error_number) {
   return Status(StatusCode::Network, "cannot make a poller: " + error_text(error_number));
 }
 
-int wait_for_events(int queue, epoll_event* events, int64_t timeout_ns, bool& has_ns_timeouts) {
+int wait_for_events(int queue, epoll_event* events, int64_t timeout_ns,
+                    std::atomic<bool>& has_ns_timeouts) {
   constexpr int kCount = static_cast<int>(kEventsPerCall);
 #if defined(MCCL_HAS_EPOLL_PWAIT2)
   if (has_ns_timeouts) {
@@ -56,7 +57,12 @@ Result<std::unique_ptr<Poller>> Poller::make() {
   FileDescriptor wake_up(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!wake_up.is_open()) return no_poller(errno);
   std::unique_ptr<Poller> poller(new Poller(std::move(queue), std::move(wake_up)));
-  MCCL_RETURN_IF_ERROR(poller->add(poller->wake_up_.number(), poller.get()));
+  // Readable only: reading it would otherwise be reported as room to write.
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.ptr = poller.get();
+  if (::epoll_ctl(poller->queue_.number(), EPOLL_CTL_ADD, poller->wake_up_.number(), &event) != 0)
+    return no_poller(errno);
   return poller;
 }
 

@@ -201,8 +201,7 @@ class TcpContext final : public WireContext {
   std::string address_;
   int buffer_bytes_;
   std::string congestion_control_;    // what the kernel allowed when the listener was made
-  bool is_accept_starved_ = false;    // a connection waits that no descriptor was left for
-  std::vector<Poller::Ready> ready_;  // kept between polls for its capacity
+  std::atomic<bool> is_accept_starved_ = false;  // a connection waits that no descriptor was left for
 };
 
 Result<std::unique_ptr<Wire>> TcpContext::connect(const std::string& address, uint64_t token) {
@@ -241,10 +240,10 @@ std::unique_ptr<Wire> TcpContext::accept(uint64_t token) {
 }
 
 void TcpContext::poll(int64_t timeout_ns, std::vector<WireEvent>& events) {
-  ready_.clear();
-  poller_->wait(timeout_ns, ready_);
+  std::vector<Poller::Ready> ready_now;  // several threads may poll; allocates only with events
+  poller_->wait(timeout_ns, ready_now);
   bool is_acceptable = is_accept_starved_;
-  for (const Poller::Ready& ready : ready_) {
+  for (const Poller::Ready& ready : ready_now) {
     if (ready.owner == this) {
       is_acceptable = true;
       continue;
