@@ -1,7 +1,7 @@
 # The stable names of everyday work. Each is a thin call: logic lives in scripts/ and CMake.
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help build demo test laws bench conformance soak fuzz docs sanitize clean
+.PHONY: help build demo test laws bench conformance soak fuzz docs sanitize format clean
 
 help:
 	@echo "make build        set up, compile into build/release, install the package into .venv"
@@ -14,6 +14,7 @@ help:
 	@echo "make fuzz         the fuzz targets, a minute each"
 	@echo "make sanitize     the C++ tests under asan+ubsan and under tsan"
 	@echo "make docs         the generated pages under docs/"
+	@echo "make format       clang-format on every C++ file"
 	@echo "make clean        remove build trees (.venv stays)"
 
 # $(call need,PATH): a target whose script is not written says so and fails.
@@ -59,6 +60,9 @@ docs: build
 
 sanitize:
 	@scripts/sanitize.sh asan-ubsan tsan
+
+format:
+	@scripts/format.sh
 
 clean:
 	rm -rf build dist

@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
-# Writes the generated pages under docs/. A test compares them with what is generated now.
+# Writes the generated pages under docs/: build/release/tools/NAME_doc prints docs/NAME.md. A test
+# compares each page with what is generated now.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-build/release/tools/settings_doc/settings_doc >docs/settings.md
-echo "wrote docs/settings.md"
+for source in tools/*_doc; do
+  tool=$(basename "$source")
+  page=docs/${tool%_doc}.md
+  "build/release/tools/$tool/$tool" >"$page.new"
+  mv "$page.new" "$page"
+  echo "wrote $page"
+done

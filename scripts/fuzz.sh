@@ -6,25 +6,24 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 SECONDS_EACH=${MCCL_FUZZ_SECONDS:-60}
 scripts/setup.sh
-for tool in clang++-14; do
-  command -v "$tool" >/dev/null || {
-    echo "make fuzz: $tool is missing: apt-get install clang-14 libclang-rt-14-dev" >&2
-    exit 1
-  }
-done
+command -v clang++-14 >/dev/null || {
+  echo "make fuzz: clang++-14 is missing: apt-get install clang-14 libclang-rt-14-dev" >&2
+  exit 1
+}
+
+mapfile -t names < <(basename -s .cc test/fuzz/*_fuzzer.cc)
 cmake --preset fuzz >/dev/null
-cmake --build build/fuzz --target fuzz_targets
+cmake --build build/fuzz --target "${names[@]}"
+mkdir -p build/fuzz/artifacts
 status=0
-ran=0
-for target in build/fuzz/test/fuzz/*_fuzz; do
-  [ -x "$target" ] || continue
-  ran=$((ran + 1))
-  name=$(basename "$target")
-  corpus=test/fuzz/corpus/$name
-  mkdir -p "build/fuzz/corpus/$name" build/fuzz/artifacts
+for name in "${names[@]}"; do
   printf '==== %s\n' "$name"
-  "$target" -max_total_time="$SECONDS_EACH" -artifact_prefix="build/fuzz/artifacts/$name-" \
-    -print_final_stats=1 "build/fuzz/corpus/$name" $([ -d "$corpus" ] && echo "$corpus") || status=1
+  # New input is written to the first folder; the stored corpus stays as it is.
+  stored=test/fuzz/corpus/${name%_fuzzer}
+  corpora=("build/fuzz/corpus/$name")
+  mkdir -p "${corpora[0]}"
+  if [ -d "$stored" ]; then corpora+=("$stored"); fi
+  "build/fuzz/test/fuzz/$name" -max_total_time="$SECONDS_EACH" -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/artifacts/$name-" "${corpora[@]}" || status=1
 done
-[ "$ran" -gt 0 ] || { echo "make fuzz: build/fuzz/test/fuzz holds no *_fuzz program" >&2; exit 1; }
 exit "$status"
