@@ -134,9 +134,10 @@ class StructureCheck {
     if (row.receives && lane.recv_peer == -1)
       add(start + " receives, but its lane has no receive peer");
     check_dependences(rank, lane_index, step, name);
-    const bool has_arity = check_arity(start, "source", row.reads, step.sources.size()) &
-                           check_arity(start, "destination", row.writes, step.destinations.size());
-    if (!has_arity) return;
+    const bool sources_fit = check_arity(start, "source", row.reads, step.sources.size());
+    const bool destinations_fit =
+        check_arity(start, "destination", row.writes, step.destinations.size());
+    if (!sources_fit || !destinations_fit) return;
     for (const Span& span : step.sources) check_span(rank, step, span, name);
     for (const Span& span : step.destinations) check_span(rank, step, span, name);
   }
