@@ -31,7 +31,8 @@ class Wire {
   virtual Result<size_t> write(std::span<const iovec> pieces) = 0;
 
   // Fills a prefix of the concatenated pieces and returns its length in bytes; 0 means "nothing now".
-  // PeerLost at end of stream, Network on any other failure.
+  // PeerLost at end of stream or when the peer reset the connection, Network on any other failure.
+  // Bytes that arrived before are read first, also when write() has failed already.
   virtual Result<size_t> read(std::span<const iovec> pieces) = 0;
 
   // Ends the connection at once; bytes not yet sent may be lost. Idempotent.
@@ -66,7 +67,7 @@ class WireContext {
   virtual std::unique_ptr<Wire> accept(uint64_t token) = 0;
 
   // Appends events. Blocks until there is one, wake() was called, or `timeout_ns` has passed; 0 never
-  // blocks, a negative value waits without limit.
+  // blocks, a negative value waits without limit. A signal that this thread handles ends it, too.
   virtual void poll(int64_t timeout_ns, std::vector<WireEvent>& events) = 0;
 
   // Ends a poll() that blocks now, or the next one. Any thread; async-signal-safe is not promised.
