@@ -121,12 +121,14 @@ class Screen:
                 self.draw()
 
 
-def list_programs(tree: pathlib.Path, timeout_factor: float) -> list[Program]:
+def list_programs(tree: pathlib.Path, only: str, timeout_factor: float) -> list[Program]:
     listing = subprocess.run(
         ["ctest", "--test-dir", str(tree), "--show-only=json-v1"],
         check=True, capture_output=True, text=True).stdout
     programs = []
     for test in json.loads(listing)["tests"]:
+        if only not in test["name"]:
+            continue
         properties = {row["name"]: row["value"] for row in test.get("properties", [])}
         if "command" not in test:
             raise SystemExit(f"run_tests: {test['name']} is not built: run `make build` first")
@@ -299,10 +301,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="programs whose name contains this")
     arguments = parser.parse_args()
 
-    programs = list_programs(arguments.build_dir, arguments.timeout_factor)
-    if not arguments.no_python:
+    programs = list_programs(arguments.build_dir, arguments.only, arguments.timeout_factor)
+    if not arguments.no_python and arguments.only in "pytest":
         programs += python_program(arguments.timeout_factor)
-    programs = [program for program in programs if arguments.only in program.name]
     screen = Screen()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # end the children then, too
     try:
