@@ -155,38 +155,38 @@ class Executor {
   }
 
   void check_output(int rank, int chunk) {
-    const Value& value = output(rank, chunk);
-    if (value.tree == Value::kUnknown) return;
-    const Span span{rank, Buffer::Output, chunk, 1};
-    const std::string start = "rank " + std::to_string(rank) + ": " + to_string(span);
-    const Node writer = last_writer_[static_cast<size_t>(places_.first_place(span))];
-    if (value.tree == Value::kUnwritten)
-      return findings_.add(Rule::Postcondition, start + " is never written");
-    std::vector<std::string> trace = {"it holds " + trees_.describe(value.tree)};
-    if (writer != kNoNode) trace.push_back("last written by " + graph_.describe(writer));
+    const Tree tree = output(rank, chunk).tree;
+    if (tree == Value::kUnknown) return;
+    if (tree == Value::kUnwritten) return add_output(rank, chunk, " is never written");
     if (program_.collective != Collective::AllReduce) {
       const int wanted =
           program_.collective == Collective::Broadcast ? 0 : places_.origin(chunk).block;
-      if (value.tree != TreePool::leaf(wanted))
-        findings_.add(Rule::Postcondition,
-                      start + " should hold rank " + std::to_string(wanted) +
-                          "'s input alone and holds " + trees_.describe(value.tree),
-                      std::move(trace));
+      if (tree != TreePool::leaf(wanted))
+        add_output(rank, chunk,
+                   " should hold rank " + std::to_string(wanted) + "'s input alone and holds " +
+                       trees_.describe(tree));
       return;
     }
-    const int repeated = trees_.repeated_rank(value.tree);
-    const int missing = trees_.missing_rank(value.tree);
+    const int repeated = trees_.repeated_rank(tree);
+    const int missing = trees_.missing_rank(tree);
     if (repeated != -1)
-      findings_.add(
-          Rule::Postcondition,
-          start + " holds rank " + std::to_string(repeated) + "'s contribution more than once",
-          std::move(trace));
+      add_output(rank, chunk,
+                 " holds rank " + std::to_string(repeated) + "'s contribution more than once");
     else if (missing != -1)
-      findings_.add(Rule::Postcondition,
-                    start + " lacks rank " + std::to_string(missing) + "'s contribution",
-                    std::move(trace));
+      add_output(rank, chunk, " lacks rank " + std::to_string(missing) + "'s contribution");
     else
       check_same_tree(rank, chunk);
+  }
+
+  void add_output(int rank, int chunk, const std::string& text) {
+    const Span span{rank, Buffer::Output, chunk, 1};
+    const Tree tree = output(rank, chunk).tree;
+    const Node writer = last_writer_[static_cast<size_t>(places_.first_place(span))];
+    std::vector<std::string> trace;
+    if (tree >= 0) trace.push_back("it holds " + trees_.describe(tree));
+    if (writer != kNoNode) trace.push_back("last written by " + graph_.describe(writer));
+    findings_.add(Rule::Postcondition,
+                  "rank " + std::to_string(rank) + ": " + to_string(span) + text, std::move(trace));
   }
 
   void check_same_tree(int rank, int chunk) {

@@ -28,8 +28,9 @@ enum class Rule : uint8_t {
   Unwritten,      // a chunk is read before anything was written to it
   InputWritten,   // an out-of-place program writes its input
   Postcondition,  // an output chunk does not hold each contribution exactly once
-  Origins,        // a reduce combines chunks of different origin
-  Trees,          // ranks reduce the same output chunk in different trees
+  Origins,        // a reduce combines chunks of different origin, or a chunk of input or output is
+                  // given another's value, for which it may be too small
+  Trees,          // ranks, or the two aliasings, reduce the same chunk in different trees
 };
 const char* rule_name(Rule rule);
 

@@ -291,6 +291,35 @@ TEST(Race, ASendLaterThanTheOverwriteIsNoCaptureWait) {
             "channel 0\n");
 }
 
+TEST(Race, CreditsOrderNothing) {
+  // Rank 0's third send needs the credit of the first receive, so with two credits rank 1's second
+  // lane always comes later; with three it need not.
+  Program program = make_binomial_broadcast(2);
+  program.ranks[1].scratch_chunk_count = 1;
+  program.ranks[0].lanes[1].steps.resize(3, {Opcode::Send, {output_span(0, 0)}, {}, {}});
+  program.ranks[0].lanes.push_back({1, -1, 1, {{Opcode::Send, {output_span(0, 0)}, {}, {{1, 2}}}}});
+  program.ranks[1].lanes[0].steps = {{Opcode::Recv, {}, {scratch_span(1, 0)}, {}},
+                                     {Opcode::Recv, {}, {output_span(1, 0)}, {}},
+                                     {Opcode::Recv, {}, {output_span(1, 0)}, {}}};
+  program.ranks[1].lanes.push_back({-1, 0, 1, {{Opcode::Recv, {}, {scratch_span(1, 0)}, {}}}});
+  EXPECT_EQ(
+      refusal(program),
+      "race: rank 1: scratch[0] is written by lane 0 step 0 and written by lane 1 step 0, and "
+      "nothing orders the two\n"
+      "  rank 1 lane 0 step 0: recv scratch[0] <- message from 0 on channel 0\n"
+      "  rank 1 lane 1 step 0: recv scratch[0] <- message from 0 on channel 1\n");
+}
+
+TEST(Race, TheReceiverOfAMessageDoesNotPrecedeWhatItsSenderDoesNext) {
+  Program program = make_binomial_broadcast(2);
+  program.ranks[1].scratch_chunk_count = 1;
+  program.ranks[0].lanes.push_back({1, -1, 1, {{Opcode::Send, {output_span(0, 0)}, {}, {{1, 0}}}}});
+  program.ranks[1].lanes.push_back({-1, 0, 1, {{Opcode::Recv, {}, {output_span(1, 0)}, {}}}});
+  EXPECT_EQ(verify(program).findings.at(0).rule, Rule::Race);
+  program.ranks[1].lanes[1].steps[0].dependences = {{0, 0}};
+  EXPECT_TRUE(verify(program).is_proven());
+}
+
 TEST(Race, RefusesASourceThatOverlapsItsDestination) {
   Program program = make_ring_all_gather(1, 2);
   program.ranks[0].scratch_chunk_count = 3;

@@ -5,6 +5,7 @@
 // says, by kind, how many were refused and under which rule, and how many were accepted.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdio>
 #include <map>
 
@@ -120,6 +121,66 @@ TEST(Mutants, OfFourToSixRanksAreRefusedOrRightInRandomOrders) {
              .rank_count_min = 4,
              .rank_count_max = 6,
              .state_limit = 0});
+}
+
+// One field of the program becomes a number that it should not have.
+void corrupt(Program& program, Prng& prng) {
+  const int number = std::array{-2147483647, -1, 0, 1, 2, 5, 9, 2147483647}[prng.below(8)];
+  RankProgram& rank = program.ranks[prng.below(program.ranks.size())];
+  Lane& lane = rank.lanes[prng.below(rank.lanes.size())];
+  Step& step = lane.steps[prng.below(lane.steps.size())];
+  auto& spans = step.sources.empty() ? step.destinations : step.sources;
+  switch (prng.below(10)) {
+    case 0:
+      program.chunk_count = number;
+      return;
+    case 1:
+      rank.scratch_chunk_count = number;
+      return;
+    case 2:
+      lane.send_peer = number;
+      return;
+    case 3:
+      lane.recv_peer = number;
+      return;
+    case 4:
+      lane.channel = number;
+      return;
+    case 5:
+      step.opcode = static_cast<Opcode>(number & 15);
+      return;
+    case 6:
+      step.dependences.push_back({number, static_cast<int>(prng.below(3))});
+      return;
+    case 7:
+      spans[0].index = number;
+      return;
+    case 8:
+      spans[0].count = number;
+      return;
+    default:
+      step.dependences.push_back({static_cast<int>(prng.below(3)), number});
+      return;
+  }
+}
+
+TEST(Mutants, WithAnyNumberInAnyFieldAreRefusedOrRight) {
+  Prng prng(22);
+  const Suite suite{.seed = 22,
+                    .mutant_count = 3000,
+                    .rank_count_min = 2,
+                    .rank_count_max = 3,
+                    .state_limit = kStateLimit};
+  std::map<std::string, Tally> tallies;
+  for (int i = 0; i < suite.mutant_count; ++i) {
+    const auto& fixtures = program_fixtures();
+    Program mutant =
+        fixtures[prng.below(fixtures.size())].make(2 + static_cast<int>(prng.below(2)));
+    corrupt(mutant, prng);
+    for (const std::string& fault : judge_mutant(mutant, suite, tallies["corrupt a field"]))
+      ADD_FAILURE() << "wrongly accepted: " << fault;
+  }
+  print_tallies(tallies);
 }
 
 }  // namespace
