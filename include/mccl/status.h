@@ -68,7 +68,7 @@ class [[nodiscard]] Result {
   Status status() const { return is_ok() ? Status::ok() : std::get<Status>(state_); }
   T& value() & { return std::get<T>(state_); }
   const T& value() const& { return std::get<T>(state_); }
-  T&& value() && { return std::get<T>(std::move(state_)); }
+  T value() && { return std::get<T>(std::move(state_)); }  // by value: a temporary's cannot dangle
 
  private:
   std::variant<T, Status> state_;

@@ -102,7 +102,13 @@ Result<std::shared_ptr<Work>> Communicator::barrier(CallOptions options) {
   options.on_complete = [cell, on_complete = std::move(on_complete)](const Status& status) {
     if (on_complete) on_complete(status);
   };
-  return all_reduce(cell.get(), cell.get(), 1, DataType::Int64, ReduceOp::Sum, std::move(options));
+  Call call;
+  call.dtype = DataType::Int64;
+  call.buffers.input = call.buffers.output = {block_of(cell.get(), 1)};
+  call.count = call.count_max = 1;
+  call.will_wait = options.will_wait;
+  call.waits_for_earlier = true;
+  return core_->post(std::move(call), std::move(options));
 }
 
 void Communicator::abort(const std::string& reason) { core_->abort(reason); }

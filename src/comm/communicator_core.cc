@@ -102,7 +102,15 @@ Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& end
 
 Result<PlanTable> CommunicatorCore::decide(const EndpointCore& endpoint,
                                            const std::vector<RankRecord>& ranks) {
-  return build_plan_table(topology_of(ranks), planner_settings(endpoint.config()));
+  Result<PlanTable> table =
+      build_plan_table(topology_of(ranks), planner_settings(endpoint.config()));
+  if (!table.is_ok() || !endpoint.portions()) return table;
+  for (CollectivePlan& plan : table.value().collectives)
+    for (PlanWindow& window : plan.windows) {
+      window.entry.slice_bytes = endpoint.portions()->slice_bytes;
+      window.entry.window_bytes = endpoint.portions()->window_bytes;
+    }
+  return table;
 }
 
 Result<std::unique_ptr<CommunicatorCore>> CommunicatorCore::finish(Rendezvous& rendezvous) {
@@ -308,6 +316,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   spec.dtype = call.dtype;
   spec.op = call.op;
   spec.rank_count = rank_count();
+  spec.waits_for_earlier = call.waits_for_earlier;
   spec.fingerprint = pack_fingerprint(
       {call.collective, call.dtype, call.op, call.root, call.count, plan.hash});
   const TimeNs timeout =

@@ -27,6 +27,7 @@ struct Call {
   int64_t count = 0;      // of the fingerprint: elements of a block, of all blocks for all_gather
   int64_t count_max = 0;  // of the longest block
   bool will_wait = false;
+  bool waits_for_earlier = false;  // barrier: earlier operations of this rank are over before it
 };
 
 class CommunicatorCore {

@@ -107,8 +107,10 @@ Result<std::unique_ptr<EndpointCore>> EndpointCore::create(const EndpointOptions
 
 std::unique_ptr<EndpointCore> EndpointCore::create_passive(WireContext& wires, const Clock& clock,
                                                            const Config& config,
-                                                           uint64_t process_id) {
+                                                           uint64_t process_id,
+                                                           std::shared_ptr<ProgramProver> prover) {
   std::unique_ptr<EndpointCore> core(new EndpointCore(config, nullptr, nullptr));
+  if (prover != nullptr) core->prover_ = std::move(prover);
   core->record_.host_name = wires.address();
   core->record_.host_id = wires.address();
   core->interface_text_ = wires.address();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,18 +17,31 @@
 
 namespace mccl {
 
+// How much of a chunk is one slice and how much of it may be in the air (law L1).
+struct PlanPortions {
+  int64_t slice_bytes = 0;   // a multiple of 64
+  int64_t window_bytes = 0;  // at most slice_bytes: one instance
+};
+
 class EndpointCore {
  public:
   // Over TCP, with a thread of its own.
   static Result<std::unique_ptr<EndpointCore>> create(const EndpointOptions& options);
 
   // For the simulator: wires and clock are the world's, nobody drives but step(). `process_id`
-  // is given, so that a run repeats.
-  static std::unique_ptr<EndpointCore> create_passive(WireContext& wires, const Clock& clock,
-                                                      const Config& config, uint64_t process_id);
+  // is given, so that a run repeats. Endpoints of one thread may share a prover, so that hundreds of
+  // simulated ranks prove a program once; null: its own.
+  static std::unique_ptr<EndpointCore> create_passive(
+      WireContext& wires, const Clock& clock, const Config& config, uint64_t process_id,
+      std::shared_ptr<ProgramProver> prover = nullptr);
   ~EndpointCore();
   EndpointCore(const EndpointCore&) = delete;
   EndpointCore& operator=(const EndpointCore&) = delete;
+
+  // Communicators that this endpoint leads as rank 0 and that meet later use these portions for every
+  // plan instead of those of the link's profile. For tests: many slices from little data.
+  void override_portions(const PlanPortions& portions) { portions_ = portions; }
+  const std::optional<PlanPortions>& portions() const { return portions_; }
 
   // Does all that is possible now. For passive endpoints.
   void step();
@@ -36,7 +50,7 @@ class EndpointCore {
   const Logger& logger() const { return logger_; }
   Engine& engine() { return *engine_; }
   Driver& driver() { return *driver_; }
-  ProgramProver& prover() { return prover_; }
+  ProgramProver& prover() { return *prover_; }
   const Device& device() const { return device_; }
   const RankRecord& record() const { return record_; }
   // "lo 127.0.0.1"
@@ -62,9 +76,10 @@ class EndpointCore {
   WireContext* wires_ = nullptr;
   RankRecord record_;
   std::string interface_text_;
+  std::optional<PlanPortions> portions_;
   bool has_start_up_line_ = true;
   uint64_t communicator_count_ = 0;
-  ProgramProver prover_;
+  std::shared_ptr<ProgramProver> prover_ = std::make_shared<ProgramProver>();
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Driver> driver_;  // last: its thread stops first
 };

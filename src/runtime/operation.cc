@@ -97,6 +97,7 @@ void Operation::start() {
 }
 
 bool Operation::conflicts_with(const Operation& other) const {
+  if (spec_.waits_for_earlier) return true;
   const CallBuffers& mine = spec_.buffers;
   const CallBuffers& theirs = other.spec_.buffers;
   return any_overlaps(mine.output, element_bytes_, theirs.output, other.element_bytes_) ||

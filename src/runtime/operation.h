@@ -74,6 +74,7 @@ struct OperationSpec {
   DataType dtype = DataType::Float32;
   ReduceOp op = ReduceOp::Sum;
   int rank_count = 1;
+  bool waits_for_earlier = false;  // admitted after every earlier operation (barrier)
   Fingerprint fingerprint = {};
   TimeNs deadline = kNever;
   std::shared_ptr<OperationSink> sink;

@@ -115,8 +115,8 @@ TimeNs OperationQueue::expire(TimeNs now) {
       continue;
     }
     fail(Status(StatusCode::Timeout,
-                "Timed out: operation " + std::to_string(operation->sequence()) + " (" +
-                    operation->spec_.code->program->program().name + ") waits for " +
+                "operation " + std::to_string(operation->sequence()) + " (" +
+                    operation->spec_.code->program->program().name + ") Timed out waiting for " +
                     operation->describe_waits(4)));
   }
   return next_deadline_;

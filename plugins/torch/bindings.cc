@@ -1,0 +1,112 @@
+// The Python face of the back end, and what the rest of the plug-in needs of the interpreter. The only
+// file that includes Python.
+#include <torch/csrc/utils/pybind.h>
+
+#include <pybind11/chrono.h>
+#include <pybind11/stl.h>
+
+#include "backend.h"
+
+namespace py = pybind11;
+
+namespace mccl {
+namespace {
+
+bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// Signals are handled on the main thread only; elsewhere PyErr_CheckSignals does nothing. A handler's
+// exception is kept for the caller: the binding that waits raises it when the wait has ended.
+bool is_interrupted() {
+  if (is_finalizing()) return false;
+  const py::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() == 0) return false;
+  PyErr_Restore(nullptr, nullptr, nullptr);
+  PyErr_SetInterrupt();  // raised again as soon as Python code runs
+  return true;
+}
+
+void without_lock(const std::function<void()>& action) {
+  if (!is_finalizing() && PyGILState_Check() != 0) {
+    const py::gil_scoped_release release;
+    action();
+  } else {
+    action();
+  }
+}
+
+py::dict to_dict(const CommunicatorStats& stats) {
+  py::list programs;
+  for (const ProgramCount& count : stats.programs) {
+    py::dict program;
+    program["collective"] = std::string(collective_name(count.collective));
+    program["program"] = count.program;
+    program["calls"] = count.calls;
+    program["bytes"] = count.bytes;
+    program["reason"] = count.reason;
+    programs.append(program);
+  }
+  py::dict result;
+  result["rank"] = stats.rank;
+  result["rank_count"] = stats.rank_count;
+  result["host_count"] = stats.host_count;
+  result["programs"] = programs;
+  result["operations_posted"] = stats.operations_posted;
+  result["operations_completed"] = stats.operations_completed;
+  result["bytes_sent"] = stats.bytes_sent;
+  result["bytes_received"] = stats.bytes_received;
+  result["write_calls"] = stats.write_calls;
+  result["read_calls"] = stats.read_calls;
+  result["parked_bytes"] = stats.parked_bytes;
+  return result;
+}
+
+c10::intrusive_ptr<Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                         int size, c10::intrusive_ptr<Backend::Options> options,
+                                         const std::string& master_address) {
+  const py::gil_scoped_release release;
+  return c10::make_intrusive<Backend>(store, rank, size, std::move(options), master_address,
+                                      InterpreterHooks{&is_interrupted, &without_lock});
+}
+
+std::string explain(Backend& backend, const std::string& collective, int64_t bytes) {
+  const std::optional<Collective> found = find_collective(collective);
+  TORCH_CHECK_VALUE(found.has_value(), "mccl: no collective is called \"", collective,
+                    "\"; there are all_reduce, all_gather, broadcast");
+  const py::gil_scoped_release release;
+  return backend.explain(*found, bytes);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, module) {
+  py::module_::import("torch.distributed");  // registers c10d's classes
+  py::class_<Backend::Options, c10::intrusive_ptr<Backend::Options>, c10d::Backend::Options>(
+      module, "Options", "Options of a process group of back end mccl.")
+      .def(py::init<std::chrono::milliseconds>(), py::arg("timeout") = kBackendDefaultTimeout)
+      .def("__copy__", [](const Backend::Options& self) {
+        return c10::make_intrusive<Backend::Options>(self);
+      })
+      .def("__deepcopy__", [](const Backend::Options& self, const py::dict&) {
+        return c10::make_intrusive<Backend::Options>(self);
+      });
+  py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
+      .def(py::init(&make_backend), py::arg("store"), py::arg("rank"), py::arg("size"),
+           py::arg("options"), py::arg("master_address") = "")
+      .def("stats", [](Backend& self) {
+        CommunicatorStats stats;
+        {
+          const py::gil_scoped_release release;
+          stats = self.stats();
+        }
+        return to_dict(stats);
+      })
+      .def("explain", &explain, py::arg("collective"), py::arg("bytes"));
+}
+
+}  // namespace mccl

@@ -1,0 +1,90 @@
+#include "torch_work.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <utility>
+
+namespace mccl {
+
+void throw_unless_ok(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::Ok: return;
+    case StatusCode::InvalidArgument: C10_THROW_ERROR(ValueError, "mccl: " + status.message());
+    case StatusCode::Unsupported:
+      C10_THROW_ERROR(NotImplementedError, "mccl: " + status.message());
+    case StatusCode::Network: C10_THROW_ERROR(DistNetworkError, "mccl: " + status.message());
+    case StatusCode::NotProven:
+    case StatusCode::Mismatch:
+    case StatusCode::PeerLost:
+    case StatusCode::Timeout:
+    case StatusCode::Aborted:
+    case StatusCode::Internal: break;
+  }
+  C10_THROW_ERROR(DistBackendError, "mccl: " + status.message());
+}
+
+std::exception_ptr to_exception(const Status& status) {
+  try {
+    throw_unless_ok(status);
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> inputs,
+                     std::vector<at::Tensor> outputs, std::vector<CopyBack> copies,
+                     std::function<bool()> is_interrupted)
+    : c10d::Work(rank, type, title, inputs),
+      inputs_(std::move(inputs)),
+      outputs_(std::move(outputs)),
+      copies_(std::move(copies)),
+      has_copies_(!copies_.empty()),
+      is_interrupted_(std::move(is_interrupted)),
+      future_(c10::make_intrusive<c10::ivalue::Future>(
+          c10::ListType::create(c10::TensorType::get()))) {}
+
+void TorchWork::complete(const Status& status) {
+  std::exception_ptr error = to_exception(status);
+  if (error == nullptr) {
+    try {
+      const at::NoGradGuard no_grad;
+      for (CopyBack& copy : copies_) copy.to.copy_(copy.from);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  copies_.clear();
+  inputs_.clear();
+  if (error != nullptr) {
+    future_->setError(error);
+  } else {
+    future_->markCompleted(c10::IValue(outputs_));
+  }
+  finish(error);
+}
+
+bool TorchWork::isCompleted() {
+  if (!has_copies_) return work_->is_done();
+  const std::lock_guard lock(mutex_);
+  return completed_;
+}
+
+bool TorchWork::isSuccess() const { return work_->is_done() && work_->status().is_ok(); }
+
+bool TorchWork::wait(std::chrono::milliseconds timeout) {
+  const int64_t timeout_ns =
+      timeout == kNoTimeout ? -1 : std::chrono::nanoseconds(timeout).count();
+  throw_unless_ok(work_->wait(timeout_ns, is_interrupted_));
+  if (!has_copies_) return true;
+  // The data is here; the completion thread is about to have copied it back.
+  std::unique_lock lock(mutex_);
+  cv_.wait(lock, [this] { return completed_; });
+  if (exception_ != nullptr) std::rethrow_exception(exception_);
+  return true;
+}
+
+}  // namespace mccl

@@ -1,0 +1,112 @@
+"""mccl: collectives for training on the machines you own, as a back end of torch.distributed.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("mccl")  # doctest: +SKIP
+
+Stock DistributedDataParallel runs on it unmodified; `mccl.stats()` tells which program served how
+many calls and why.
+"""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from typing import Any
+
+import mccl_entry_point
+
+__version__ = "0.1.0"
+# Tells this package from another one that is imported as `mccl`.
+__distribution__ = "torch-mccl"
+
+__all__ = ["create_backend", "explain", "stats"]
+
+_living: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+def _native():
+    """The native module, if it fits the torch that is installed."""
+    import torch
+
+    from . import _build_info
+
+    found = ".".join(torch.__version__.split(".")[:2])
+    if found != _build_info.TORCH_MINOR:
+        raise ImportError(
+            f"torch-mccl was built for torch {_build_info.TORCH_MINOR}, found torch "
+            f"{torch.__version__}; install the torch-mccl for it, or build it again"
+        )
+    from . import _C
+
+    return _C
+
+
+def _rendezvous_host(store) -> str:
+    """The host of the TCPStore under any prefixes; empty for other stores."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    return getattr(store, "host", "")
+
+
+def create_backend(options, backend_options=None):
+    """The factory that torch calls for `init_process_group("mccl")`.
+
+    Meets the other ranks through `options.store`; blocks until all are there or the group's timeout
+    has passed, and then raises torch.distributed.DistBackendError, which names the missing ranks.
+    """
+    from datetime import timedelta
+
+    native = _native()
+    own = backend_options if isinstance(backend_options, native.Options) else native.Options()
+    timeout = options.timeout
+    own._timeout = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+    backend = native.Backend(
+        options.store,
+        options.group_rank,
+        options.group_size,
+        own,
+        master_address=_rendezvous_host(options.store),
+    )
+    _living.add(backend)
+    return backend
+
+
+def _shut_down_all() -> None:
+    # Threads of ours must be gone before the interpreter is.
+    for backend in list(_living):
+        backend.shutdown()
+
+
+atexit.register(_shut_down_all)
+
+
+def _backend_of(group):
+    import torch
+    import torch.distributed as dist
+
+    if group is None:
+        group = dist.group.WORLD
+    if group is None:
+        raise ValueError("mccl: there is no process group; call init_process_group first")
+    backend = group._get_backend(torch.device("cpu"))
+    if not isinstance(backend, _native().Backend):
+        raise ValueError(f"mccl: the group's back end is {backend.name()}, not mccl")
+    return backend
+
+
+def stats(group=None) -> dict:
+    """What the communicator of `group` (default: the world) has done so far.
+
+    `programs` lists, in the order of first use, which program served how many calls and bytes of
+    which collective, and the reason why it was chosen. Byte and call counters of sockets are those
+    of the process, all groups together.
+    """
+    return _backend_of(group).stats()
+
+
+def explain(collective: str, bytes: int, group=None) -> str:
+    """Which program would serve a call of `bytes` bytes, and why each other candidate would not."""
+    return _backend_of(group).explain(collective, bytes)
+
+
+mccl_entry_point.register()
