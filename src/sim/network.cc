@@ -195,7 +195,6 @@ void Network::deliver(const Segment& segment) {
     return report(segment.receiver, false, true);
   }
   (segment.kind == SegmentKind::Refuse ? end.is_refused : end.is_peer_closed) = true;
-  stop_sending(end);
   report(segment.receiver, true, true);
 }
 
@@ -279,11 +278,6 @@ void Network::start_segment(EndIndex index, size_t segment_bytes) {
   }
 }
 
-void Network::stop_sending(WireEnd& end) {
-  end.written_bytes = end.sent_bytes;  // what was not sent stays in `bytes` and is never read
-  end.wants_writable = false;
-}
-
 void Network::resume(EndIndex index) {
   WireEnd& end = ends_[index];
   end.is_stalled = end.is_resuming = false;
@@ -362,7 +356,7 @@ size_t Network::room_bytes(EndIndex index) {
   const Node& node = nodes_[end.node];
   if (end.state != EndState::Open) return 0;
   if (!options_.reads_late) return options_.queue_bytes_max - end.unsent_bytes();
-  const bool is_port_open = node.turn == index || (node.turn == kNone && node.senders.empty());
+  const bool is_port_open = node.turn == index || node.turn == kNone;
   if (node.is_sending || !is_port_open || node.state != NodeState::Alive) return 0;
   return is_blocked_by_peer(end) ? 0 : draw_segment_bytes(SIZE_MAX);
 }
@@ -424,7 +418,6 @@ void Network::close(EndIndex index) {
   if (end.state == EndState::Closed) return;
   end.state = EndState::Closed;
   end.has_wire = false;
-  stop_sending(end);
   if (end.peer == kNone || !is_alive(end.node)) return;
   WireEnd& sender = ends_[end.peer];
   sender.bytes.take(nullptr, sender.unread_bytes());

@@ -131,7 +131,6 @@ class Network {
   void use_port(NodeIndex node);
   void start_segment(EndIndex index, size_t segment_bytes);
   bool is_blocked_by_peer(WireEnd& end);
-  void stop_sending(WireEnd& end);
   void resume(EndIndex index);
   size_t room_bytes(EndIndex index);
   void silence(Node& node);

@@ -74,6 +74,18 @@ TEST(Close, DestroyingAWireClosesIt) {
   EXPECT_EQ(peer.failure_time(kAccepted), 11'000);
 }
 
+TEST(Close, AnEventThatWaitedForPollIsDropped) {
+  World world(plain_link());
+  world.add_node([] {});
+  TalkingNode peer(world);
+  auto wire = world.wires(0).connect("sim://1", kA).value();
+  world.run(never);
+  wire->close();
+  std::vector<WireEvent> events;
+  world.wires(0).poll(0, events);
+  EXPECT_TRUE(events.empty());
+}
+
 TEST(Close, BeforeTheConnectionWasMadeTheServerSeesItComeAndGo) {
   World world(plain_link());
   TalkingNode closer(world), peer(world);
@@ -141,6 +153,22 @@ TEST(Kill, ConnectingToTheNodeIsRefused) {
   EXPECT_EQ(late.failure_time(kB), 12'000);
 }
 
+TEST(Kill, NothingCanBePolledOrAcceptedAtTheNodeAfterwards) {
+  for (const bool vanishes : {false, true}) {
+    World world(plain_link());
+    world.add_node([] {});
+    TalkingNode peer(world);
+    auto outgoing = world.wires(0).connect("sim://1", kA).value();
+    auto incoming = world.wires(1).connect("sim://0", kB).value();
+    world.run(never);
+    vanishes ? world.vanish(0) : world.kill(0);
+    std::vector<WireEvent> events;
+    world.wires(0).poll(0, events);
+    EXPECT_TRUE(events.empty());
+    EXPECT_EQ(world.wires(0).accept(7), nullptr);
+  }
+}
+
 TEST(Kill, FromInsideTheNodesOwnStepEndsIt) {
   World world(plain_link());
   int steps = 0;
@@ -191,8 +219,10 @@ TEST(Vanish, DestroyingItsWiresTellsNobody) {
   world.run(never);
   world.vanish(victim.node());
   victim.drop_wire(kA);
+  peer.send_at(10'000, kAccepted, std::string(20 << 20, 'x'));
   world.run(never);
   EXPECT_TRUE(peer.failure(kAccepted).is_ok());
+  EXPECT_GT(peer.unsent_bytes(kAccepted), size_t{8} << 20);
 }
 
 TEST(WorldDeathTest, AWireThatOutlivesItsWorldAborts) {

@@ -40,13 +40,15 @@ TEST(World, RunsActionsInOrderOfTimeAndThenOfCall) {
   EXPECT_EQ(world.clock().now(), 200);
 }
 
-TEST(World, AnActionForThePastHappensNow) {
+TEST(World, AnActionForThePastHappensNowAfterWhatIsDueNow) {
   World world(plain_link());
-  TimeNs time = -1;
+  std::vector<std::pair<TimeNs, int>> order;
+  const auto note = [&](int number) { order.push_back({world.clock().now(), number}); };
   world.add_node([] {});
-  world.at(500, 0, [&] { world.at(100, 0, [&] { time = world.clock().now(); }); });
+  world.at(500, 0, [&] { world.at(100, 0, [&] { note(2); }); });
+  world.at(500, 0, [&] { note(1); });
   world.run(never);
-  EXPECT_EQ(time, 500);
+  EXPECT_THAT(order, ElementsAre(std::pair(500, 1), std::pair(500, 2)));
 }
 
 TEST(World, StepsOncePerInstantInTheOrderInWhichEventsCame) {
