@@ -11,8 +11,9 @@ namespace mccl {
 // What is computed; how is an algorithm's business.
 enum class Collective : uint8_t { AllReduce, AllGather, Broadcast };
 
-// Element types that a call may name. Rows: src/base/dtype.cc.
-enum class DataType : uint8_t { Float32, BFloat16, Int64 };
+// Element types that a call may name. Rows: src/base/dtype.cc. The last two are moved (all_gather,
+// broadcast) but not reduced.
+enum class DataType : uint8_t { Float32, BFloat16, Int64, Int32, UInt8 };
 
 // Reduction operations. Avg is a sum followed by one true division on each rank (law L6).
 enum class ReduceOp : uint8_t { Sum, Avg, Min, Max };

@@ -28,17 +28,24 @@ ReduceOp reduce_op_of(const c10d::ReduceOp& op) {
                            " is not supported; supported are SUM, AVG, MIN, MAX"));
 }
 
-DataType dtype_of(const at::Tensor& tensor) {
+// Of a call that only moves elements, or of one that reduces them.
+DataType dtype_of(const at::Tensor& tensor, bool reduces) {
   switch (tensor.scalar_type()) {
     case at::kFloat: return DataType::Float32;
     case at::kBFloat16: return DataType::BFloat16;
     case at::kLong: return DataType::Int64;
+    case at::kInt:
+      if (!reduces) return DataType::Int32;
+      break;
+    case at::kByte:
+      if (!reduces) return DataType::UInt8;
+      break;
     default: break;
   }
   C10_THROW_ERROR(NotImplementedError,
-                  c10::str("mccl: dtype ", tensor.scalar_type(),
-                           " is not supported; supported are torch.float32, torch.bfloat16, "
-                           "torch.int64"));
+                  c10::str("mccl: dtype ", tensor.scalar_type(), " is not supported; supported are "
+                           "torch.float32, torch.bfloat16, torch.int64",
+                           reduces ? "" : ", torch.int32, torch.uint8"));
 }
 
 const at::Tensor& single(const std::vector<at::Tensor>& tensors, const char* call) {
@@ -178,7 +185,7 @@ Backend::WorkPointer Backend::post(c10d::OpType type, const char* title, Tensors
 Backend::WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const at::Tensor tensor = single(tensors, "all_reduce");
   check_output(tensor, "all_reduce");
-  const DataType dtype = dtype_of(tensor);
+  const DataType dtype = dtype_of(tensor, true);
   const ReduceOp op = reduce_op_of(options.reduceOp);
   const at::Tensor staged = stage(tensor, true);
   std::vector<CopyBack> copies;
@@ -195,7 +202,7 @@ Backend::WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceO
 Backend::WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::Tensor tensor = single(tensors, "broadcast");
   check_output(tensor, "broadcast");
-  const DataType dtype = dtype_of(tensor);
+  const DataType dtype = dtype_of(tensor, false);
   const int root = static_cast<int>(options.rootRank);
   const bool is_root = root == getRank();
   const at::Tensor staged = stage(tensor, is_root);
@@ -260,7 +267,7 @@ Backend::WorkPointer Backend::gather_blocks(c10d::OpType type, const char* title
     held.push_back(staged);
     places.push_back({staged.data_ptr(), staged.numel()});
   }
-  const DataType dtype = dtype_of(input);
+  const DataType dtype = dtype_of(input, false);
   const void* data = staged_input.const_data_ptr();
   return post(type, title, std::move(held), std::move(outputs), std::move(copies), options.timeout,
               options.asyncOp, [=](Communicator& communicator, CallOptions call) {

@@ -1,5 +1,6 @@
 #include "base/dtype.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -8,9 +9,11 @@ namespace mccl {
 namespace {
 
 constexpr std::array kDataTypes = {
-    DataTypeRow{DataType::Float32, "float32", 4, true},
-    DataTypeRow{DataType::BFloat16, "bfloat16", 2, true},
-    DataTypeRow{DataType::Int64, "int64", 8, false},
+    DataTypeRow{DataType::Float32, "float32", 4, true, true},
+    DataTypeRow{DataType::BFloat16, "bfloat16", 2, true, true},
+    DataTypeRow{DataType::Int64, "int64", 8, true, false},
+    DataTypeRow{DataType::Int32, "int32", 4, false, false},
+    DataTypeRow{DataType::UInt8, "uint8", 1, false, false},
 };
 
 constexpr std::array kCollectives = {Collective::AllReduce, Collective::AllGather,
@@ -27,7 +30,12 @@ std::optional<T> find_by_name(std::span<const T> all, std::string_view name,
 
 }  // namespace
 
-std::span<const DataTypeRow> data_types() { return kDataTypes; }
+std::span<const DataTypeRow> data_types() {
+  const auto is_moved_only = [](const DataTypeRow& row) { return !row.is_reducible; };
+  const auto end = std::find_if(kDataTypes.begin(), kDataTypes.end(), is_moved_only);
+  return {kDataTypes.begin(), end};
+}
+std::span<const DataTypeRow> all_data_types() { return kDataTypes; }
 std::span<const Collective> all_collectives() { return kCollectives; }
 std::span<const ReduceOp> all_reduce_ops() { return kReduceOps; }
 

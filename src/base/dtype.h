@@ -13,11 +13,14 @@ struct DataTypeRow {
   DataType dtype;
   std::string_view name;
   size_t bytes;
-  bool is_floating;  // a reduction rounds: programs with different trees differ in bits (law L5)
+  bool is_reducible;  // kernels exist; else the type is moved only
+  bool is_floating;   // a reduction rounds: programs with different trees differ in bits (law L5)
 };
 
-// All rows, in enum order.
+// The types that can be reduced, in enum order.
 std::span<const DataTypeRow> data_types();
+// Those, and after them the types that can only be moved.
+std::span<const DataTypeRow> all_data_types();
 
 // All collectives and operations, in enum order; tests and tables enumerate them.
 std::span<const Collective> all_collectives();

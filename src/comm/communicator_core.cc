@@ -261,7 +261,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post(Call call, CallOptions opti
   if (!endpoint_.is_own_process())
     return Status(StatusCode::InvalidArgument,
                   "this process was forked from the one that made the communicator");
-  if (!endpoint_.device().supports(call.dtype, call.op))
+  if (call.collective == Collective::AllReduce && !endpoint_.device().supports(call.dtype, call.op))
     return Status(StatusCode::Unsupported,
                   fmt::format("{} of {} is not supported", reduce_op_name(call.op),
                               dtype_name(call.dtype)));

@@ -34,7 +34,7 @@ struct Words {
 
 Words words_of(const CallSummary& call) {
   return {name_of(call.collective, all_collectives().size(), &collective_name),
-          name_of(call.dtype, data_types().size(), &dtype_name),
+          name_of(call.dtype, all_data_types().size(), &dtype_name),
           name_of(call.op, all_reduce_ops().size(), &reduce_op_name),
           std::to_string(call.root),
           std::to_string(call.count),
