@@ -1,5 +1,5 @@
-// The macOS poller: one registration per direction, both edge-triggered. It has only been type-checked
-// against declarations of the calls below; it has not run on Apple hardware.
+// The macOS poller: one registration per direction, both edge-triggered. It has only been
+// type-checked against declarations of the calls below; it has not run on Apple hardware.
 #if defined(__APPLE__)
 
 #include <sys/event.h>
