@@ -165,16 +165,13 @@ Backend::WorkPointer Backend::post(c10d::OpType type, const char* title, Tensors
                    "mccl: the process group was shut down");
   auto work = c10::make_intrusive<TorchWork>(getRank(), type, title, std::move(inputs),
                                              std::move(outputs), std::move(copies),
-                                             hooks_.is_interrupted);
+                                             hooks_.is_interrupted, shared->completions, !is_async);
   CallOptions options;
   const std::chrono::milliseconds limit = timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
   options.timeout_ns = std::chrono::nanoseconds(limit).count();
   options.will_wait = !is_async;
-  CompletionThread* completions = &shared->completions;
   // Held by the engine until the operation is over; a dropped Work completes all the same.
-  options.on_complete = [work, completions](const Status& status) {
-    completions->post([work, status] { work->complete(status); });
-  };
+  options.on_complete = [work](const Status& status) { work->on_operation_over(status); };
   Result<std::shared_ptr<mccl::Work>> posted = post(*communicator, std::move(options));
   throw_unless_ok(posted.status());
   work->set_work(std::move(posted).value());

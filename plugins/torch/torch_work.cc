@@ -37,15 +37,48 @@ std::exception_ptr to_exception(const Status& status) {
 
 TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> inputs,
                      std::vector<at::Tensor> outputs, std::vector<CopyBack> copies,
-                     std::function<bool()> is_interrupted)
+                     std::function<bool()> is_interrupted, CompletionThread& completions,
+                     bool completes_in_wait)
     : c10d::Work(rank, type, title, inputs),
       inputs_(std::move(inputs)),
       outputs_(std::move(outputs)),
       copies_(std::move(copies)),
       has_copies_(!copies_.empty()),
+      completions_(completions),
+      completes_in_wait_(completes_in_wait),
       is_interrupted_(std::move(is_interrupted)),
       future_(c10::make_intrusive<c10::ivalue::Future>(
           c10::ListType::create(c10::TensorType::get()))) {}
+
+void TorchWork::post_completion(const Status& status) {
+  auto self = c10::intrusive_ptr<TorchWork>::reclaim_copy(this);
+  completions_.post([self = std::move(self), status] { self->complete(status); });
+}
+
+void TorchWork::on_operation_over(const Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+    over_status_ = status;
+    if (completes_in_wait_) return;
+    is_claimed_ = true;
+  }
+  post_completion(status);
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> TorchWork::getFuture() {
+  bool is_mine = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (completes_in_wait_) {
+      completes_in_wait_ = false;
+      is_mine = is_over_ && !is_claimed_;
+      is_claimed_ |= is_mine;
+    }
+  }
+  if (is_mine) post_completion(over_status_);
+  return future_;
+}
 
 void TorchWork::complete(const Status& status) {
   std::exception_ptr error = to_exception(status);
@@ -78,7 +111,17 @@ bool TorchWork::isSuccess() const { return work_->is_done() && work_->status().i
 bool TorchWork::wait(std::chrono::milliseconds timeout) {
   const int64_t timeout_ns =
       timeout == kNoTimeout ? -1 : std::chrono::nanoseconds(timeout).count();
-  throw_unless_ok(work_->wait(timeout_ns, is_interrupted_));
+  const Status status = work_->wait(timeout_ns, is_interrupted_);
+  if (work_->is_done()) {
+    bool is_mine = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_mine = completes_in_wait_ && is_over_ && !is_claimed_;
+      is_claimed_ |= is_mine;
+    }
+    if (is_mine) complete(over_status_);
+  }
+  throw_unless_ok(status);
   if (!has_copies_) return true;
   // The data is here; the completion thread is about to have copied it back.
   std::unique_lock lock(mutex_);

@@ -27,15 +27,19 @@ void throw_unless_ok(const Status& status);
 
 class TorchWork final : public c10d::Work {
  public:
+  // `completions` outlives the work's operation. With `completes_in_wait` the caller is expected to
+  // wait() next, and that thread completes the work itself: waking another thread for it would cost
+  // more than a small operation does.
   TorchWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> inputs,
             std::vector<at::Tensor> outputs, std::vector<CopyBack> copies,
-            std::function<bool()> is_interrupted);
+            std::function<bool()> is_interrupted, CompletionThread& completions,
+            bool completes_in_wait);
 
   // The work that this object stands for; called once, right after it was posted.
   void set_work(std::shared_ptr<mccl::Work> work) { work_ = std::move(work); }
 
-  // From the completion thread: copies back, completes the Future, drops the tensors.
-  void complete(const Status& status);
+  // From the engine, once: the operation is over.
+  void on_operation_over(const Status& status);
 
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -43,15 +47,27 @@ class TorchWork final : public c10d::Work {
   void synchronize() override { wait(kNoTimeout); }
   // Blocks without the interpreter lock (the binding releases it). Throws the operation's error.
   bool wait(std::chrono::milliseconds timeout) override;
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   uint64_t getSequencenumber() const override { return work_ ? work_->sequence() : 0; }
 
  private:
+  // Hands the completion to the completion thread.
+  void post_completion(const Status& status);
+  // Copies back, completes the Future, drops the tensors. Called once; callbacks may run Python.
+  void complete(const Status& status);
+
   std::shared_ptr<mccl::Work> work_;
   std::vector<at::Tensor> inputs_;  // kept alive until completion
   std::vector<at::Tensor> outputs_;
   std::vector<CopyBack> copies_;
   bool has_copies_;
+  CompletionThread& completions_;
+  // Under mutex_: who completes. A work that completes in wait() and whose Future somebody asked for
+  // is handed to the completion thread after all.
+  bool completes_in_wait_;
+  bool is_over_ = false;
+  bool is_claimed_ = false;
+  Status over_status_;
   std::function<bool()> is_interrupted_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };

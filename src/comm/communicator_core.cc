@@ -282,14 +282,6 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
                                    agreement_.table.park_limit_bytes);
   if (!cut.is_ok()) return cut.status();
   const std::shared_ptr<const RankCode>& code = find_code(plan, call.root);
-  if (code->needs_equal_chunks) {
-    const int chunk_count = plan.program->program().chunk_count;
-    for (const Block& block : call.buffers.output)
-      if (block.count % chunk_count != 0)
-        return Status(StatusCode::Unsupported,
-                      fmt::format("{} needs a count that {} divides, not {}", plan.entry->algorithm,
-                                  chunk_count, block.count));
-  }
   const uint64_t sequence = queue.posted_count();
   const int set =
       static_cast<int>(sequence % static_cast<uint64_t>(plan.entry->channel_sets));

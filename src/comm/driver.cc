@@ -49,12 +49,14 @@ void Driver::set_wait_policy(const WaitPolicy& policy) {
 }
 
 bool Driver::pass(bool is_idle) {
-  bool has_worked = false;
-  while (engine_.pass(is_idle)) has_worked = true;
+  const bool has_worked = engine_.pass(is_idle);
+  if (has_worked)
+    while (engine_.pass(false)) {
+    }
   if (engine_.completed_count() != seen_completed_) {
     seen_completed_ = engine_.completed_count();
     if (callers_ > (is_driven_ ? 1 : 0)) done_.notify_all();
-    if (blocked_ > 0) wires_.wake();
+    if (blocked_callers_ > 0) wires_.wake();
   }
   return has_worked;
 }
@@ -84,6 +86,7 @@ Status Driver::wait(const std::atomic<bool>& is_done, TimeNs deadline,
   std::unique_lock token(token_);
   contenders_.fetch_sub(1, std::memory_order_relaxed);
   ++callers_;
+  ++visits_;
   while (!is_done.load(std::memory_order_acquire) && status.is_ok()) {
     if (!is_driven_) {
       is_driven_ = true;
@@ -122,6 +125,7 @@ void Driver::drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>&
   bool is_idle = false;
   while (!is_done.load(std::memory_order_acquire)) {
     wires_.poll(0, caller_events_);
+    if (!caller_events_.empty()) is_idle = false;  // credits may ride on what we send next
     engine_.add_events(caller_events_);
     caller_events_.clear();
     const TimeNs now = clock.now();
@@ -158,7 +162,9 @@ void Driver::drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>&
     } else if (now - last_work < policy_.spin_ns + policy_.yield_ns) {
       give_way(token);
     } else {
+      ++blocked_callers_;
       listen(token, std::min({deadline, next_check, engine_.expire()}), caller_events_);
+      --blocked_callers_;
       last_work = clock.now() - policy_.spin_ns - policy_.yield_ns;
     }
   }
@@ -182,9 +188,11 @@ void Driver::run_thread() {
   std::vector<WireEvent> events;
   while (!is_stopping_) {
     // Off the sockets while callers drive, and for a while after: they usually come back.
+    const uint64_t seen_visits = visits_;
     work_.wait_for(token, std::chrono::nanoseconds(kGraceNs),
                    [this] { return is_stopping_ || (has_left_work_ && callers_ == 0); });
-    while (!is_stopping_ && callers_ == 0) {
+    // At the sockets until a caller comes.
+    while (!is_stopping_ && callers_ == 0 && (visits_ == seen_visits || has_left_work_)) {
       has_left_work_ = false;
       if (pass(false)) continue;
       pass(true);

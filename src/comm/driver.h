@@ -65,6 +65,8 @@ class Driver {
   int callers_ = 0;                 // inside wait()
   bool is_driven_ = false;          // by a caller
   int blocked_ = 0;                 // threads inside a blocking poll
+  int blocked_callers_ = 0;         // callers among them
+  uint64_t visits_ = 0;             // calls of wait() that had to wait
   bool is_listening_idle_ = false;  // the thread listens without a time limit
   bool is_stopping_ = false;
   bool has_left_work_ = false;      // for the thread: somebody left something to do

@@ -8,14 +8,6 @@
 namespace mccl {
 namespace {
 
-// Whether slot `index` of input or output is the home of `origin` (its length is then the origin's).
-bool is_home(const Program& program, int rank, Buffer buffer, int index, const Origin& origin) {
-  if (buffer == Buffer::Scratch) return true;
-  const bool is_share = program.collective == Collective::AllGather && buffer == Buffer::Input;
-  const int position = is_share ? input_alias(program, rank, index) : index;
-  return position == origin.block * program.chunk_count + origin.chunk;
-}
-
 StepCode make_step(const Program& program, int rank, const Step& step, const StepProof& proof) {
   const OpcodeRow& row = opcode_row(step.opcode);
   StepCode code;
@@ -35,18 +27,6 @@ StepCode make_step(const Program& program, int rank, const Step& step, const Ste
     code.capture_waits.push_back({ref.lane, static_cast<int>(sends_before)});
   }
   return code;
-}
-
-bool needs_equal_chunks(const Program& program, int rank, const StepCode& step) {
-  const auto is_away = [&](const Operand& operand) {
-    for (int chunk = 0; chunk < step.chunk_count; ++chunk)
-      if (!is_home(program, rank, operand.buffer, operand.index + chunk,
-                   step.origins[static_cast<size_t>(chunk)]))
-        return true;
-    return false;
-  };
-  return std::any_of(step.sources.begin(), step.sources.end(), is_away) ||
-         std::any_of(step.destinations.begin(), step.destinations.end(), is_away);
 }
 
 LaneCode make_lane(const ProvenProgram& proven, int rank, int lane_index) {
@@ -88,7 +68,6 @@ std::shared_ptr<const RankCode> make_rank_code(std::shared_ptr<const ProvenProgr
     code->lanes.push_back(make_lane(*program, rank, static_cast<int>(lane)));
   for (size_t lane = 0; lane < code->lanes.size(); ++lane) {
     for (const StepCode& step : code->lanes[lane].steps) {
-      code->needs_equal_chunks |= needs_equal_chunks(program->program(), rank, step);
       for (const StepCode::Dependence& on : step.dependences) {
         std::vector<int>& dependents = code->lanes[static_cast<size_t>(on.lane)]
                                            .steps[static_cast<size_t>(on.step)]

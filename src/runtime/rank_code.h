@@ -53,9 +53,6 @@ struct RankCode {
   std::shared_ptr<const ProvenProgram> program;  // kept alive
   int rank = 0;
   int scratch_chunk_count = 0;
-  // A buffer slot holds a value that belongs to another chunk for a while: legal only when all chunks
-  // of the call are equally long.
-  bool needs_equal_chunks = false;
   std::vector<LaneCode> lanes;
 };
 
