@@ -59,7 +59,7 @@ CandidateExplanation describe(const Candidate& candidate, const PlanTable& table
                             .cost = {},
                             .verdict = candidate.reason,
                             .remedy = candidate.remedy};
-  text.has_cost = candidate.rule != Rule::RankCount;
+  text.has_cost = candidate.rule != PlanRule::RankCount;
   if (text.has_cost) text.cost = cost_of(candidate, table, bytes);
   return text;
 }
@@ -98,7 +98,7 @@ Explanation explain(const PlanTable& table, Collective collective, int64_t bytes
   const CollectivePlan* plan = find_plan(table, collective);
   for (size_t index = 0; index < selection.candidates.size(); ++index) {
     CandidateExplanation& text = explanation.candidates[index];
-    if (text.is_chosen || selection.candidates[index].rule != Rule::Admitted) continue;
+    if (text.is_chosen || selection.candidates[index].rule != PlanRule::Admitted) continue;
     text.verdict = not_chosen(selection, text.cost, *chosen, bytes);
     text.remedy = nearest_window(*plan, text.algorithm, bytes);
     text.remedy +=

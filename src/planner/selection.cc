@@ -44,7 +44,7 @@ PlanEntry make_entry(const PlanTable& header, const Algorithm& algorithm,
   return entry;
 }
 
-void reject(Candidate& candidate, Rule rule, std::string reason, std::string remedy) {
+void reject(Candidate& candidate, PlanRule rule, std::string reason, std::string remedy) {
   candidate.rule = rule;
   candidate.reason = std::move(reason);
   candidate.remedy = std::move(remedy);
@@ -54,7 +54,7 @@ void reject(Candidate& candidate, Rule rule, std::string reason, std::string rem
 void apply_hard_rules(const PlanTable& header, Candidate& candidate) {
   const Algorithm& algorithm = *candidate.algorithm;
   if (header.rank_count > algorithm.rank_count_max) {
-    reject(candidate, Rule::RankCount,
+    reject(candidate, PlanRule::RankCount,
            fmt::format("it serves at most {} ranks, the communicator has {}",
                        algorithm.rank_count_max, header.rank_count),
            fmt::format("a communicator of at most {} ranks", algorithm.rank_count_max));
@@ -64,7 +64,7 @@ void apply_hard_rules(const PlanTable& header, Candidate& candidate) {
   candidate.entry = make_entry(header, algorithm, candidate.cost);
   const bool reduces = candidate.cost.bytes_reduced.numerator != 0;
   if (header.is_canonical && reduces && !algorithm.reduces_in_rank_order) {
-    reject(candidate, Rule::Canonical,
+    reject(candidate, PlanRule::Canonical,
            "MCCL_DETERMINISTIC=canonical, and it does not reduce in rank order",
            "unset MCCL_DETERMINISTIC");
     return;
@@ -72,7 +72,7 @@ void apply_hard_rules(const PlanTable& header, Candidate& candidate) {
   const int64_t least = saturate(WideInteger{kMessagesOwnedPerStream} * algorithm.channel_sets *
                                  estimate_recv_stream_count(candidate.cost) * kSliceBytesMin);
   if (candidate.cost.hops > 0 && least > header.park_limit_bytes)
-    reject(candidate, Rule::ParkLimit,
+    reject(candidate, PlanRule::ParkLimit,
            fmt::format("its streams own at least {} bytes, MCCL_PARK_LIMIT is {}", least,
                        header.park_limit_bytes),
            fmt::format("MCCL_PARK_LIMIT={} or more", least));
@@ -85,8 +85,8 @@ void apply_list(const AlgorithmList& list, Selection& selection) {
   for (const Candidate& candidate : selection.candidates) {
     if (!list_mentions(list, *candidate.algorithm)) continue;
     selection.is_listed = true;
-    any_runs = any_runs || candidate.rule == Rule::Admitted;
-    if (candidate.rule != Rule::Admitted)
+    any_runs = any_runs || candidate.rule == PlanRule::Admitted;
+    if (candidate.rule != PlanRule::Admitted)
       blocked += fmt::format("{}{} cannot run: {}", blocked.empty() ? "" : "; ",
                              candidate.algorithm->name, candidate.reason);
   }
@@ -97,12 +97,12 @@ void apply_list(const AlgorithmList& list, Selection& selection) {
   }
   for (Candidate& candidate : selection.candidates) {
     const bool is_mentioned = list_mentions(list, *candidate.algorithm);
-    if (candidate.rule != Rule::Admitted || is_mentioned != list.is_exclusion) continue;
+    if (candidate.rule != PlanRule::Admitted || is_mentioned != list.is_exclusion) continue;
     if (list.is_exclusion)
-      reject(candidate, Rule::Excluded, fmt::format("MCCL_ALGO={} excludes it", to_string(list)),
+      reject(candidate, PlanRule::Excluded, fmt::format("MCCL_ALGO={} excludes it", to_string(list)),
              "take its name out of MCCL_ALGO");
     else
-      reject(candidate, Rule::NotListed, fmt::format("MCCL_ALGO={} names others", to_string(list)),
+      reject(candidate, PlanRule::NotListed, fmt::format("MCCL_ALGO={} names others", to_string(list)),
              fmt::format("MCCL_ALGO={},{}", to_string(list), candidate.algorithm->name));
   }
 }
@@ -110,7 +110,7 @@ void apply_list(const AlgorithmList& list, Selection& selection) {
 bool is_admitted(const Selection& selection, std::string_view name) {
   return std::any_of(selection.candidates.begin(), selection.candidates.end(),
                      [&](const Candidate& candidate) {
-                       return candidate.rule == Rule::Admitted && candidate.algorithm->name == name;
+                       return candidate.rule == PlanRule::Admitted && candidate.algorithm->name == name;
                      });
 }
 
@@ -119,10 +119,10 @@ void apply_paper_rule(const PlanTable& header, Selection& selection) {
   if (!is_admitted(selection, kPaperSmall) || !is_admitted(selection, kPaperLarge)) return;
   selection.has_paper_rule = true;
   for (Candidate& candidate : selection.candidates) {
-    if (candidate.rule != Rule::Admitted || candidate.algorithm->name == kPaperSmall ||
+    if (candidate.rule != PlanRule::Admitted || candidate.algorithm->name == kPaperSmall ||
         candidate.algorithm->name == kPaperLarge)
       continue;
-    reject(candidate, Rule::PaperRule, "profile paper knows recursive doubling and the ring only",
+    reject(candidate, PlanRule::PaperRule, "profile paper knows recursive doubling and the ring only",
            fmt::format("MCCL_ALGO={}, or another profile", candidate.algorithm->name));
   }
 }
@@ -160,7 +160,7 @@ const Candidate* choose(const Selection& selection, const PlanTable& header, int
   const Candidate* best = nullptr;
   int64_t best_ns = 0;
   for (const Candidate& candidate : selection.candidates) {
-    if (candidate.rule != Rule::Admitted) continue;
+    if (candidate.rule != PlanRule::Admitted) continue;
     if (selection.has_paper_rule) {
       if (candidate.algorithm->name == paper_choice(bytes)) return &candidate;
       continue;

@@ -15,7 +15,7 @@
 namespace mccl {
 
 // In the order in which they are asked; a candidate carries the first that rejects it.
-enum class Rule : uint8_t {
+enum class PlanRule : uint8_t {
   Admitted,
   RankCount,  // the program does not serve so many ranks
   Canonical,  // MCCL_DETERMINISTIC=canonical, and it does not reduce in rank order
@@ -30,7 +30,7 @@ struct Candidate {
   const Algorithm* algorithm = nullptr;  // lives for ever
   AlgorithmCost cost;
   PlanEntry entry;  // its reason is empty
-  Rule rule = Rule::Admitted;
+  PlanRule rule = PlanRule::Admitted;
   std::string reason;  // why rejected
   std::string remedy;  // the smallest change that would admit it
 };

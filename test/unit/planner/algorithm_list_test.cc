@@ -32,6 +32,9 @@ TEST(AlgorithmList, AShortNameMeansEveryCollectiveAndTreeMeansRecursiveDoubling)
   EXPECT_FALSE(list_mentions(parsed("all_reduce_ring"), literal::kGatherRing));
   EXPECT_TRUE(list_mentions(parsed("tree"), literal::kDoubling));
   EXPECT_FALSE(list_mentions(parsed("tree"), literal::kRing));
+  Algorithm tree = literal::kGatherRing;
+  tree.name = "all_gather_binomial_tree";
+  EXPECT_TRUE(list_mentions(parsed("tree"), tree));
 }
 
 TEST(AlgorithmList, NamesOfNcclAreTakenAndMatchNothing) {

@@ -69,6 +69,14 @@ TEST(CostModel, AHopOfTheRingCostsTheSlowestOfItsThreeTerms) {
   EXPECT_EQ(short_chunks.total_ns, 46 * 306'828 + 306'000);
 }
 
+TEST(CostModel, ASlowProcessorBoundsTheRing) {
+  LinkCosts link = kFleet;
+  link.overhead_ns = 100'000;  // 17 slices per hop
+  const CostTerms terms = estimate_cost(literal::ring_cost(24), link, 25 * kMiB, kSliceBytes);
+  EXPECT_EQ(terms.processor_ns, 1'700'000);
+  EXPECT_EQ(terms.total_ns, 46 * 1'700'000 + 306'000);
+}
+
 TEST(CostModel, ReductionsOfAnAdditiveProgramAreAddedAtTheirOwnRate) {
   LinkCosts link = kFleet;
   link.gamma_bytes_per_second = 10'000'000'000;

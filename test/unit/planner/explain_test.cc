@@ -100,6 +100,26 @@ TEST(Explain, ATableThatContradictsTheModelIsReported) {
             "the table's window names all_reduce_ring, which the model has slower by 199.5 %");
 }
 
+TEST(Explain, PointsToTheNearestSizeThatAProgramHas) {
+  const std::array<const Algorithm*, 2> two = {&literal::kRing, &literal::kDoubling};
+  Result<PlanTable> table = build_plan_table(make_topology(2, 1), {.algo = "ring"}, two);
+  ASSERT_TRUE(table.is_ok());
+  table.value().algo.clear();
+  PlanEntry ring = table.value().collectives.at(0).windows.at(0).entry;
+  PlanEntry doubling = ring;
+  doubling.algorithm = "all_reduce_recursive_doubling";
+  table.value().collectives.at(0).windows = {
+      {.begin_bytes = 0, .end_bytes = 100, .entry = doubling},
+      {.begin_bytes = 100, .end_bytes = 1000, .entry = ring},
+      {.begin_bytes = 1000, .end_bytes = kBytesUnlimited, .entry = doubling}};
+  const auto remedy = [&](int64_t bytes) {
+    return explain(table.value(), Collective::AllReduce, bytes, two).candidates.at(1).remedy;
+  };
+  EXPECT_EQ(remedy(150),
+            "calls of less than 100 bytes, or MCCL_ALGO=all_reduce_recursive_doubling");
+  EXPECT_EQ(remedy(950), "calls of 1000 bytes or more, or MCCL_ALGO=all_reduce_recursive_doubling");
+}
+
 TEST(Explain, CoversTheCatalogue) {
   const Result<PlanTable> table = build_plan_table(make_topology(4, 1), {});
   ASSERT_TRUE(table.is_ok());

@@ -51,6 +51,17 @@ TEST(Planner, ProfilePaperSwitchesAboveTwoHundredFiftySixKibibytes) {
   EXPECT_EQ(find_entry(table, Collective::AllGather, 5).value()->algorithm, "all_gather_ring");
 }
 
+TEST(Planner, ExactlyTheSwitchStillDoubles) {
+  EXPECT_STREQ(paper_choice(262'144), "all_reduce_recursive_doubling");
+  EXPECT_STREQ(paper_choice(262'145), "all_reduce_ring");
+}
+
+TEST(Planner, AHighPercentileOfTheLatencySizesTheWindow) {
+  // lan: 60 us * 1.177 GB/s = 70,620 bytes, and a slice, in whole slices of 65,536.
+  const PlanTable table = built(make_topology(4, 4), {}, kRingOnly);
+  EXPECT_EQ(find_entry(table, Collective::AllReduce, 1 << 20).value()->window_bytes, 196'608);
+}
+
 TEST(Planner, WindowsFollowFromTheLawInWholeSlices) {
   const PlanTable table = built(make_topology(24, 24), {.profile = CostProfile::Paper}, kAll);
   const std::string reason = "profile paper: above 262144 bytes the ring, else recursive doubling";
@@ -228,6 +239,9 @@ TEST(Planner, WindowsAreContiguousForEveryRankCountAndProfile) {
 TEST(Planner, WrongArgumentsAreNamed) {
   EXPECT_EQ(fault({.rank_count = 2, .host_count = 1, .host_of_rank = {}}, {}, kAll),
             "invalid argument: topology: 0 host entries for 2 ranks");
+  EXPECT_EQ(
+      fault(make_topology(2, 1), {.algo = "rung"}, kRingOnly),
+      "invalid argument: MCCL_ALGO: no program is called \"rung\"; there are all_reduce_ring");
   EXPECT_EQ(fault(make_topology(2, 1), {.slice_bytes = 4095}, kAll),
             "invalid argument: slice of 4095 bytes, allowed are 4096 to 1073741824");
   EXPECT_EQ(fault(make_topology(2, 1), {.park_limit_bytes = 0}, kAll),
