@@ -67,9 +67,6 @@ NodeIndex Network::add_node() {
   return static_cast<NodeIndex>(nodes_.size() - 1);
 }
 
-// Steps
-// ---------------------------------------------------------------------------------------------
-
 void Network::mark_due(NodeIndex node) {
   if (nodes_[node].is_due || !is_alive(node)) return;
   nodes_[node].is_due = true;
@@ -117,9 +114,6 @@ void Network::poll(NodeIndex node, std::vector<WireEvent>& events) {
   }
   polled.reported.clear();
 }
-
-// Segments
-// ------------------------------------------------------------------------------------------
 
 void Network::handle(const Event& event) {
   switch (event.kind) {
@@ -191,7 +185,6 @@ void Network::deliver(const Segment& segment) {
   if (end.state == EndState::Closed) return;
   if (segment.kind == SegmentKind::Reply) {
     end.state = EndState::Open;
-    end.wants_writable = false;
     return report(segment.receiver, false, true);
   }
   (segment.kind == SegmentKind::Refuse ? end.is_refused : end.is_peer_closed) = true;
@@ -224,9 +217,6 @@ void Network::deliver_request(EndIndex server) {
   node.is_acceptable = true;
   mark_due(end.node);
 }
-
-// Sending
-// -------------------------------------------------------------------------------------------
 
 void Network::enqueue_sender(EndIndex index) {
   WireEnd& end = ends_[index];
@@ -284,9 +274,6 @@ void Network::resume(EndIndex index) {
   if (end.unsent_bytes() > 0 || (options_.reads_late && end.wants_writable)) enqueue_sender(index);
   use_port(end.node);
 }
-
-// Wires
-// ---------------------------------------------------------------------------------------------
 
 EndIndex Network::add_end(NodeIndex node, NodeIndex peer_node) {
   const auto index = static_cast<EndIndex>(ends_.size());
@@ -397,7 +384,6 @@ Result<size_t> Network::read(EndIndex index, std::span<const iovec> pieces) {
     MCCL_RETURN_IF_ERROR(failure_of(end));
     return size_t{0};
   }
-  if (!is_alive(end.node)) return size_t{0};
   size_t taken_bytes = 0;
   for (const iovec& piece : pieces) {
     const size_t part_bytes = std::min(piece.iov_len, sender.unread_bytes());
@@ -429,9 +415,6 @@ std::string Network::describe(EndIndex index) const {
   const WireEnd& end = ends_[index];
   return address_of(end.node) + " -> " + address_of(end.peer_node) + " over sim";
 }
-
-// Failures
-// ------------------------------------------------------------------------------------------
 
 void Network::kill(NodeIndex node) {
   Node& killed = nodes_[node];
