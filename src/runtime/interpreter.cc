@@ -84,7 +84,7 @@ void LaneRun::offer_target(const StepCode& step) {
   if (step.opcode != Opcode::Recv && step.opcode != Opcode::RecvCopySend) return;
   if (streams_.recv->has_target()) return;
   const size_t bytes = message_bytes(step);
-  if (bytes <= kStandingMessageBytesMax) return;  // arrives with its header in one read anyway
+  if (bytes <= kSmallMessageBytesMax) return;  // arrives with its header in one read anyway
   pieces_.clear();
   append_pieces(step, step.destinations[0]);
   streams_.recv->post_target(pieces_, bytes);
@@ -94,8 +94,8 @@ void LaneRun::execute(const StepCode& step) {
   pieces_.clear();
   InMessage message;
   if (step.receives) {
-    message = streams_.recv->take();
     ++received_count_;
+    message = streams_.recv->take(receives_left() > 0);
     const bool is_expected = message.sequence == operation_->spec_.sequence &&
                              message.bytes == message_bytes(step);
     if (!is_expected) {

@@ -69,7 +69,10 @@ static_assert(sizeof(GrantEntry) == 32);
 // A frame carries at most this much payload: F of law L1, the most data that a credit waits behind.
 constexpr size_t kFramePayloadBytesMax = 256 * 1024;
 // Standing grant of every stream: two messages of at most this size need no round trip (law L2).
-constexpr size_t kStandingMessageBytesMax = 8 * 1024;
+// 64 KiB: the round trip of a grant costs as much as moving so many bytes (docs/decisions/0003).
+constexpr size_t kStandingMessageBytesMax = 64 * 1024;
+// Messages up to this size go first between streams and are read together with their header.
+constexpr size_t kSmallMessageBytesMax = 8 * 1024;
 constexpr uint32_t kStandingMessages = 2;
 // Refused above: a message is one slice of a plan, and plans are bounded far below.
 constexpr size_t kMessageBytesMax = size_t{1} << 30;

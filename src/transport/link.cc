@@ -48,7 +48,7 @@ RecvStream& Link::recv_stream(uint64_t communicator, uint32_t channel) {
 void Link::make_ready(SendStream& stream) {
   stream.is_ready_ = true;
   const size_t next = stream.framed_ - stream.captured_;
-  const bool is_small = stream.messages_[next].bytes_left <= kStandingMessageBytesMax;
+  const bool is_small = stream.messages_[next].bytes_left <= kSmallMessageBytesMax;
   (is_small ? ready_small_ : ready_large_).push_back(&stream);
 }
 

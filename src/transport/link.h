@@ -62,7 +62,7 @@ class Link {
   void set_writable() { is_write_blocked_ = false; }
   bool is_readable() const { return is_readable_ && !is_failed() && has_wire(); }
 
-  // Reads until nothing is there or a message above the standing size is complete (it is reduced while
+  // Reads until nothing is there or a message that is not small is complete (it is reduced while
   // hot in cache). Returns whether anything arrived.
   bool read();
 

@@ -213,7 +213,7 @@ void Link::finish_payload() {
 
 void Link::finish_message(RecvStream& stream) {
   stream.is_arriving_ = false;
-  if (stream.arriving_.bytes > kStandingMessageBytesMax) has_large_message_ = true;
+  if (stream.arriving_.bytes > kSmallMessageBytesMax) has_large_message_ = true;
   if (stream.arriving_.is_in_target) stream.has_target_ = false;
   stream.parked_.push_back(std::move(stream.arriving_));
   if (!stream.owners_.empty()) stream.owners_.front().owner->wake();

@@ -97,13 +97,13 @@ void RecvStream::pass_on() {
   if (!owners_.empty()) owners_.front().owner->wake();
 }
 
-InMessage RecvStream::take() {
+InMessage RecvStream::take(bool more_follow) {
   MCCL_CHECK(has_message());
   InMessage message = std::move(parked_.front());
   parked_.pop_front();
   has_target_ = false;
   ++taken_;
-  link_->add_credit(*this, message.bytes > kStandingMessageBytesMax);
+  link_->add_credit(*this, more_follow && message.bytes > kSmallMessageBytesMax);
   return message;
 }
 

@@ -146,8 +146,9 @@ class RecvStream {
 
   // Whether the next message is complete.
   bool has_message() const { return !parked_.empty(); }
-  // The next message, whose credit thereby goes back.
-  InMessage take();
+  // The next message, whose credit thereby goes back: at once when the owner expects more large ones
+  // (`more_follow`), else with the next data to this peer or when the engine is idle.
+  InMessage take(bool more_follow);
   // The next message in place, without taking it; requires has_message().
   const InMessage& next() const { return parked_.front(); }
 
