@@ -50,7 +50,7 @@ struct Config {
   TimeNs timeout_ns = 1800 * kNsPerSecond;
   // How long a peer's host may be silent before it counts as lost.
   TimeNs peer_timeout_ns = 10 * kNsPerSecond;
-  LogLevel log_level = LogLevel::Warning;
+  LogLevel log_level = LogLevel::Info;  // one start-up line and notices
   CostProfile cost_profile = CostProfile::Auto;
 
   bool operator==(const Config&) const = default;

@@ -12,6 +12,17 @@ constexpr TimeNs kGraceNs = 5 * kNsPerMs;
 // Upper bound of one blocking poll: new deadlines and interrupts are noticed this late.
 constexpr TimeNs kSliceNs = 100 * kNsPerMs;
 
+constexpr const char* kInterrupted = "the wait was interrupted";
+
+// Without the token: the predicate may take locks of its own (the interpreter's).
+bool is_interrupted(std::unique_lock<std::mutex>& token, const std::function<bool()>& interrupted) {
+  if (!interrupted) return false;
+  token.unlock();
+  const bool answer = interrupted();
+  token.lock();
+  return answer;
+}
+
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -95,7 +106,7 @@ Status Driver::wait(const std::atomic<bool>& is_done, TimeNs deadline,
       continue;
     }
     done_.wait_for(token, std::chrono::nanoseconds(kSliceNs));
-    if (interrupted && interrupted()) status = Status(StatusCode::Aborted, "the wait was interrupted");
+    if (is_interrupted(token, interrupted)) status = Status(StatusCode::Aborted, kInterrupted);
     if (engine_.clock().now() >= deadline) status = Status(StatusCode::Timeout, "the wait timed out");
   }
   --callers_;
@@ -142,14 +153,9 @@ void Driver::drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>&
     if (now >= next_check || now >= deadline) {
       next_check = now + kSliceNs;
       engine_.expire();
-      if (interrupted) {
-        token.unlock();  // the predicate may take locks of its own (the interpreter's)
-        const bool is_interrupted = interrupted();
-        token.lock();
-        if (is_interrupted) {
-          status = Status(StatusCode::Aborted, "the wait was interrupted");
-          return;
-        }
+      if (is_interrupted(token, interrupted)) {
+        status = Status(StatusCode::Aborted, kInterrupted);
+        return;
       }
       if (now >= deadline) {
         status = Status(StatusCode::Timeout, "the wait timed out");

@@ -52,6 +52,16 @@ std::string resolve(const std::string& host) {
   return status == 0 ? text : "";
 }
 
+// A rendezvous on loopback means that every rank is on this host.
+Result<InterfaceAddress> choose_address(const std::vector<InterfaceAddress>& interfaces,
+                                        const std::string& pattern, const std::string& master) {
+  const bool is_local = master.starts_with("127.") || master == "::1";
+  if (pattern.empty() && is_local)
+    for (const InterfaceAddress& one : interfaces)
+      if (one.address == master || (one.is_loopback && !one.is_ipv6)) return one;
+  return choose_interface(interfaces, pattern, master);
+}
+
 }  // namespace
 
 EndpointCore::EndpointCore(const Config& config, std::unique_ptr<Clock> clock,
@@ -85,7 +95,7 @@ Result<std::unique_ptr<EndpointCore>> EndpointCore::create(const EndpointOptions
 
   Result<std::vector<InterfaceAddress>> interfaces = list_interfaces();
   if (!interfaces.is_ok()) return interfaces.status();
-  Result<InterfaceAddress> chosen = choose_interface(
+  Result<InterfaceAddress> chosen = choose_address(
       interfaces.value(), config.value().socket_interfaces, resolve(options.master_address));
   if (!chosen.is_ok()) return chosen.status();
   TcpOptions tcp;

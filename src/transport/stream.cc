@@ -9,9 +9,9 @@ const std::string& RecvStream::peer_name() const { return link_->peer_name(); }
 
 void SendStream::pass_on() {
   MCCL_CHECK(!owners_.empty());
-  const uint64_t finished = owners_.front().sequence;
+  first_open_sequence_ = owners_.front().sequence + 1;
   owners_.pop_front();
-  while (!grants_.empty() && grants_.front().sequence <= finished) grants_.pop_front();
+  while (!grants_.empty() && grants_.front().sequence < first_open_sequence_) grants_.pop_front();
   wake_owner();
 }
 
@@ -49,6 +49,8 @@ void SendStream::on_credit(uint32_t taken) {
 }
 
 void SendStream::on_grant(const Grant& grant) {
+  // The operation may have done with its standing credit before the grant came.
+  if (grant.sequence < first_open_sequence_) return;
   grants_.push_back(grant);
   wake_owner();
 }

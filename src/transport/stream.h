@@ -115,6 +115,7 @@ class SendStream {
   bool is_ready_ = false;  // in one of the link's ready lists
   std::deque<Owner> owners_;
   std::deque<Grant> grants_;
+  uint64_t first_open_sequence_ = 0;  // grants of earlier operations come too late to be of use
   std::deque<Message> messages_;  // posted and not captured; the first `framed` ones are in frames
   std::vector<Watcher> watchers_;
 };

@@ -34,7 +34,7 @@ TEST(Config, AnEmptyEnvironmentGivesTheDefaults) {
   EXPECT_FALSE(config.is_canonical_order);
   EXPECT_EQ(config.timeout_ns, 1'800'000'000'000);
   EXPECT_EQ(config.peer_timeout_ns, 10'000'000'000);
-  EXPECT_EQ(config.log_level, LogLevel::Warning);
+  EXPECT_EQ(config.log_level, LogLevel::Info);
   EXPECT_EQ(config.cost_profile, CostProfile::Auto);
 }
 
