@@ -1,11 +1,56 @@
 #!/usr/bin/env bash
-# Runs the benchmarks, all or those named: scripts/bench.sh reduce wire
+# Runs the benchmarks, all or those named: scripts/bench.sh reduce wire verify interpreter torch
+# Only ratios within one run are evidence, and only on a machine that does nothing else.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+BENCH=build/release/bench
+
+machine_facts() {
+  echo "machine: $(nproc) cores, $(uname -sr), load $(cut -d' ' -f1-3 /proc/loadavg)"
+  grep -m1 'model name' /proc/cpuinfo | sed 's/.*: /processor: /' || true
+  local tcp=/proc/sys/net/ipv4
+  echo "congestion control: $(cat $tcp/tcp_congestion_control)," \
+    "allowed $(cat $tcp/tcp_allowed_congestion_control)"
+}
+
+# Instructions per message, both ends together, without copying and reducing: what is left of
+# callgrind's count of run_counted() once the functions of libc that move bytes and the kernels of
+# src/device/cpu_reduce.cc are taken off.
+count_instructions() {
+  if ! command -v valgrind >/dev/null; then
+    echo "instructions per message: not counted, valgrind is not installed"
+    return
+  fi
+  local folder side messages instructions
+  folder=$(mktemp -d)
+  for side in engine hand; do
+    messages=$(valgrind --quiet --tool=callgrind --callgrind-out-file="$folder/$side" \
+      --toggle-collect='mccl::run_counted*' "$BENCH/interpreter_bench" count "$side" 2 10 |
+      sed -n 's/^messages //p')
+    instructions=$(callgrind_annotate --threshold=100 "$folder/$side" | awk '
+      /^ *[0-9,]+ \(.*PROGRAM TOTALS/ { gsub(",", "", $1); total = $1 }
+      /^ *[0-9,]+ \(.*(mem(cpy|move)_|N_[A-Z0-9_]+::combine|N_[A-Z0-9_]+::fold)/ {
+        gsub(",", "", $1); moved += $1 }
+      END { printf "%d", total - moved }')
+    echo "$side: $((instructions / messages)) instructions per message of 64 KiB, without copies" \
+      "and kernels"
+  done
+  rm -r "$folder"
+}
 
 names=("$@")
-[ $# -gt 0 ] || mapfile -t names < <(basename -s _bench.cc bench/*_bench.cc)
+[ $# -gt 0 ] || names=(reduce wire verify interpreter torch)
+machine_facts
 for name in "${names[@]}"; do
   printf '==== %s\n' "$name"
-  "build/release/bench/${name}_bench"
+  case $name in
+    # A tenth of a second per case: 90 cases.
+    reduce) "$BENCH/reduce_bench" --benchmark_min_time=0.1 ;;
+    interpreter)
+      count_instructions
+      "$BENCH/interpreter_bench"
+      ;;
+    torch) .venv/bin/python bench/torch_allreduce_bench.py ;;
+    *) "$BENCH/${name}_bench" ;;
+  esac
 done
