@@ -27,7 +27,7 @@ count_instructions() {
     messages=$(valgrind --quiet --tool=callgrind --callgrind-out-file="$folder/$side" \
       --toggle-collect='mccl::run_counted*' "$BENCH/interpreter_bench" count "$side" 2 10 |
       sed -n 's/^messages //p')
-    instructions=$(callgrind_annotate --threshold=100 "$folder/$side" | awk '
+    instructions=$(callgrind_annotate --auto=no --threshold=100 "$folder/$side" | awk '
       /^ *[0-9,]+ \(.*PROGRAM TOTALS/ { gsub(",", "", $1); total = $1 }
       /^ *[0-9,]+ \(.*(mem(cpy|move)_|N_[A-Z0-9_]+::combine|N_[A-Z0-9_]+::fold)/ {
         gsub(",", "", $1); moved += $1 }
