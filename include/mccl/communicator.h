@@ -29,10 +29,10 @@ class CommunicatorCore;
 
 struct EndpointOptions {
   // Settings by their environment names, instead of the process's environment when not empty.
-  std::vector<std::pair<std::string, std::string>> settings;
+  std::vector<std::pair<std::string, std::string>> settings = {};
   // The rendezvous host, if there is one: the listener takes the address that routes to it. Numeric or
   // a name; loopback keeps the endpoint on loopback.
-  std::string master_address;
+  std::string master_address = {};
 };
 
 // This process among others: one listener, one connection per peer process, one engine and its thread.
@@ -80,7 +80,7 @@ struct CallOptions {
   int64_t timeout_ns = -1;
   // Called once when the work is done, on the thread that drives the engine: must return soon, must
   // not call mccl.
-  std::function<void(const Status&)> on_complete;
+  std::function<void(const Status&)> on_complete = {};
   // The caller waits at once: the endpoint's thread is not woken for what the waiter will do.
   bool will_wait = false;
 };
@@ -91,7 +91,7 @@ struct CommunicatorOptions {
   // Deadline of the rendezvous; negative: MCCL_TIMEOUT.
   int64_t timeout_ns = -1;
   // Ends the rendezvous early (Ctrl-C); asked about ten times a second, may be empty.
-  std::function<bool()> interrupted;
+  std::function<bool()> interrupted = {};
 };
 
 // What a program has done so far.
