@@ -1,38 +1,135 @@
+// Law L4 and L5 in the engine: every algorithm of the catalogue, 1 to 9 ranks, awkward counts,
+// every dtype and operation, in place and not, gives on every rank the bits of the reference
+// executor.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "agreement/agreement_case.h"
 #include "support/sim_group.h"
 
 namespace mccl {
 namespace {
 
-TEST(SimAgreement, SmokeAllReduce) {
-  for (int n : {1, 2, 3, 4, 5}) {
-    SimGroup group(n, {});
-    for (int64_t count : {0, 1, 5, 1000, 1000003}) {
-      std::vector<std::vector<float>> data;
-      std::vector<std::shared_ptr<Work>> works;
-      for (int r = 0; r < n; ++r) {
-        data.emplace_back(static_cast<size_t>(count), static_cast<float>(r + 1));
-      }
-      for (int r = 0; r < n; ++r) {
-        auto w = group.communicator(r).all_reduce(data[static_cast<size_t>(r)].data(),
-                                                  data[static_cast<size_t>(r)].data(), count,
-                                                  DataType::Float32, ReduceOp::Sum);
-        ASSERT_TRUE(w.is_ok()) << w.status().to_string();
-        works.push_back(w.value());
-      }
-      ASSERT_TRUE(group.run(works)) << n << " " << count;
-      for (auto& w : works) ASSERT_TRUE(w->status().is_ok()) << w->status().to_string();
-      for (auto& v : data)
-        for (float f : v) ASSERT_EQ(f, static_cast<float>(n * (n + 1) / 2));
-      std::printf("n=%d count=%ld t=%ld us\n", n, count, group.world().clock().now() / 1000);
+// Slices of a cache line and windows of three: several iterations and instances from little data.
+constexpr PlanPortions kSmallPortions = {.slice_bytes = 64, .window_bytes = 192};
+
+sim::WorldOptions world_options(uint64_t seed, bool reads_late) {
+  sim::WorldOptions options;
+  options.seed = seed;
+  options.latency_jitter = 1;
+  options.reads_late = reads_late;
+  return options;
+}
+
+SimGroupOptions forced(const Algorithm& algorithm,
+                       const std::optional<PlanPortions>& portions = std::nullopt) {
+  return {.settings = {{"MCCL_ALGO", std::string(algorithm.name)}, {"MCCL_ALGO_STRICT", "1"}},
+          .portions = portions,
+          .prover = nullptr};
+}
+
+// One call in flight, once out of place and once in place.
+struct PostedCase {
+  PostedCase(const AgreementCall& call, const Program& program) : agreement(call, program) {}
+  AgreementCase agreement;
+  std::vector<std::unique_ptr<RankMemory>> memories;
+};
+
+void post(SimGroup& group, PostedCase& posted, std::vector<std::shared_ptr<Work>>& works) {
+  for (const bool in_place : {false, true})
+    for (int rank = 0; rank < group.rank_count(); ++rank) {
+      posted.memories.push_back(std::make_unique<RankMemory>(posted.agreement, rank, in_place));
+      Result<std::shared_ptr<Work>> work = posted.memories.back()->post(group.communicator(rank));
+      ASSERT_TRUE(work.is_ok()) << work.status().to_string();
+      works.push_back(std::move(work).value());
     }
-    for (auto& p : group.communicator(0).stats().programs)
-      std::printf("  %s %lu %lu %s\n", p.program.c_str(), p.calls, p.bytes, p.reason.c_str());
+}
+
+// Sixteen calls at a time are in flight at once; each is then exact.
+void run_calls(SimGroup& group, const std::vector<AgreementCall>& calls) {
+  constexpr size_t kInFlight = 16;
+  const Program program = build_program(*calls[0].algorithm, calls[0].rank_count);
+  for (size_t first = 0; first < calls.size(); first += kInFlight) {
+    std::vector<std::unique_ptr<PostedCase>> posted;
+    std::vector<std::shared_ptr<Work>> works;
+    for (size_t index = first; index < std::min(calls.size(), first + kInFlight); ++index) {
+      posted.push_back(std::make_unique<PostedCase>(calls[index], program));
+      ASSERT_EQ(posted.back()->agreement.judge_expectation(), "") << to_string(calls[index]);
+      ASSERT_NO_FATAL_FAILURE(post(group, *posted.back(), works));
+    }
+    ASSERT_TRUE(group.run(works)) << "stuck at " << to_string(calls[first]);
+    for (const std::shared_ptr<Work>& work : works)
+      ASSERT_TRUE(work->status().is_ok()) << work->status().to_string();
+    for (const auto& one : posted)
+      for (const auto& memory : one->memories)
+        ASSERT_EQ(memory->judge(), "") << to_string(one->agreement.call());
   }
 }
+
+struct AgreementParam {
+  const Algorithm* algorithm;
+  int rank_count;
+};
+
+std::vector<AgreementParam> all_params() {
+  std::vector<AgreementParam> params;
+  for (const Algorithm* algorithm : catalog())
+    for (int rank_count = 1; rank_count <= 9; ++rank_count)
+      params.push_back({algorithm, rank_count});
+  return params;
+}
+
+std::string param_name(const testing::TestParamInfo<AgreementParam>& info) {
+  return std::string(info.param.algorithm->name) + "_" + std::to_string(info.param.rank_count);
+}
+
+class SimAgreement : public testing::TestWithParam<AgreementParam> {};
+
+TEST_P(SimAgreement, EqualsTheReferenceWithThePlansPortions) {
+  const auto& [algorithm, rank_count] = GetParam();
+  SimGroup group(rank_count, world_options(1, false), forced(*algorithm));
+  run_calls(group, agreement_calls(*algorithm, rank_count, agreement_counts(rank_count)));
+  // The algorithm was really forced.
+  for (const ProgramCount& used : group.communicator(0).stats().programs)
+    EXPECT_EQ(used.program, algorithm->name);
+}
+
+TEST_P(SimAgreement, EqualsTheReferenceInManySlices) {
+  const auto& [algorithm, rank_count] = GetParam();
+  SimGroup group(rank_count, world_options(2, true), forced(*algorithm, kSmallPortions));
+  run_calls(group, agreement_calls(*algorithm, rank_count, {rank_count + 1, 1000}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, SimAgreement, testing::ValuesIn(all_params()), param_name);
+
+class SimAgreementLarge : public testing::TestWithParam<AgreementParam> {};
+
+TEST_P(SimAgreementLarge, EqualsTheReferenceForAMillionElements) {
+  const auto& [algorithm, rank_count] = GetParam();
+  SimGroup group(rank_count, world_options(3, true), forced(*algorithm));
+  for (const DataType dtype : {DataType::Float32, DataType::BFloat16}) {
+    const bool is_gather = algorithm->collective == Collective::AllGather;
+    AgreementCall call{algorithm,      rank_count,  dtype, ReduceOp::Sum,
+                       rank_count - 1, {1'000'003}, true,  7};
+    if (is_gather) call.block_counts = {1'000'003, 0, 4'099};
+    if (algorithm->collective != Collective::Broadcast) call.root = 0;
+    run_calls(group, {call});
+  }
+}
+
+std::vector<AgreementParam> large_params() {
+  std::vector<AgreementParam> params;
+  for (const Algorithm* algorithm : catalog()) params.push_back({algorithm, 3});
+  return params;
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, SimAgreementLarge, testing::ValuesIn(large_params()),
+                         param_name);
 
 }  // namespace
 }  // namespace mccl

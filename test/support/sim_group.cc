@@ -6,10 +6,12 @@
 
 namespace mccl {
 
-SimGroup::SimGroup(int rank_count, const sim::WorldOptions& options, const Settings& settings)
-    : world_(options) {
-  Result<Config> config = parse_config(settings, nullptr);
+SimGroup::SimGroup(int rank_count, const sim::WorldOptions& world, SimGroupOptions options)
+    : world_(world) {
+  Result<Config> config = parse_config(options.settings, nullptr);
   MCCL_CHECK(config.is_ok());
+  // Proving is done once, not by each of what may be hundreds of ranks.
+  if (options.prover == nullptr) options.prover = std::make_shared<ProgramProver>();
   for (int rank = 0; rank < rank_count; ++rank) {
     const auto index = static_cast<size_t>(rank);
     const int node = world_.add_node([this, index] { endpoints_[index]->core().step(); });
@@ -17,8 +19,9 @@ SimGroup::SimGroup(int rank_count, const sim::WorldOptions& options, const Setti
     // Any order of process ids must do: who connects depends on them.
     const uint64_t process_id = (static_cast<uint64_t>(rank) * 7919 + 13) % 100'003 + 1;
     endpoints_.push_back(std::make_unique<Endpoint>(EndpointCore::create_passive(
-        world_.wires(node), world_.clock(), config.value(), process_id)));
+        world_.wires(node), world_.clock(), config.value(), process_id, options.prover)));
   }
+  if (options.portions) endpoints_.front()->core().override_portions(*options.portions);
   add_communicator("world");
 }
 
@@ -30,9 +33,9 @@ SimGroup::~SimGroup() {
 size_t SimGroup::add_communicator(const std::string& name) {
   std::vector<CommunicatorCore::Rendezvous> rendezvous;
   for (int rank = 0; rank < rank_count(); ++rank) {
-    Result<CommunicatorCore::Rendezvous> published = CommunicatorCore::publish(
-        endpoints_[static_cast<size_t>(rank)]->core(), *store_, rank, rank_count(),
-        {.name = name, .timeout_ns = 0, .interrupted = {}});
+    Result<CommunicatorCore::Rendezvous> published =
+        CommunicatorCore::publish(endpoints_[static_cast<size_t>(rank)]->core(), *store_, rank,
+                                  rank_count(), {.name = name, .timeout_ns = 0, .interrupted = {}});
     MCCL_CHECK(published.is_ok());
     rendezvous.push_back(std::move(published).value());
   }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,12 +15,16 @@
 
 namespace mccl {
 
+struct SimGroupOptions {
+  std::vector<std::pair<std::string, std::string>> settings;  // by their environment names
+  std::optional<PlanPortions> portions;   // instead of those of the link profile
+  std::shared_ptr<ProgramProver> prover;  // shared with other groups of this thread; null: its own
+};
+
 class SimGroup {
  public:
-  using Settings = std::vector<std::pair<std::string, std::string>>;
-
   // Endpoints for `rank_count` nodes and one communicator of all of them. Aborts when that fails.
-  SimGroup(int rank_count, const sim::WorldOptions& options, const Settings& settings = {});
+  SimGroup(int rank_count, const sim::WorldOptions& world, SimGroupOptions options = {});
   ~SimGroup();
 
   // Another communicator of the same nodes; its index. The first one is 0.
@@ -30,6 +35,11 @@ class SimGroup {
     return *communicators_[index][static_cast<size_t>(rank)];
   }
   sim::World& world() { return world_; }
+
+  // The rank leaves; its communicator() must not be asked for again.
+  void destroy_communicator(int rank, size_t index = 0) {
+    communicators_[index][static_cast<size_t>(rank)].reset();
+  }
 
   // Runs until every work is done (true) or nothing can happen any more (false).
   bool run(const std::vector<std::shared_ptr<Work>>& works, TimeNs deadline_ns = kNever);
