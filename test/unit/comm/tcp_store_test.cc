@@ -1,0 +1,250 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/store_message.h"
+#include "mccl/rendezvous.h"
+#include "transport/socket.h"
+
+namespace mccl {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kMsNs = 1'000'000;
+constexpr int64_t kLongNs = 60'000 * kMsNs;
+
+std::unique_ptr<StoreServer> make_server() {
+  Result<std::unique_ptr<StoreServer>> server = StoreServer::create("127.0.0.1", 0);
+  EXPECT_TRUE(server.is_ok()) << server.status().to_string();
+  return std::move(server).value();
+}
+
+std::shared_ptr<Store> connect_to(const StoreServer& server) {
+  Result<std::shared_ptr<Store>> store = make_tcp_store("127.0.0.1", server.port(), false, kLongNs);
+  EXPECT_TRUE(store.is_ok()) << store.status().to_string();
+  return std::move(store).value();
+}
+
+std::optional<std::string> get_value(Store& store, const std::string& key, int64_t timeout_ns) {
+  Result<std::optional<std::string>> value = store.get(key, timeout_ns);
+  EXPECT_TRUE(value.is_ok()) << value.status().to_string();
+  return value.is_ok() ? value.value() : std::nullopt;
+}
+
+// A port that nobody listens on: the kernel gave it to a server that has gone.
+int closed_port() {
+  return make_server()->port();
+}
+
+// A client in bad faith: blocking, no rules.
+class RawClient {
+ public:
+  explicit RawClient(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    const SocketAddress address = parse_host("127.0.0.1", static_cast<uint16_t>(port)).value();
+    EXPECT_EQ(::connect(socket_.number(), address.raw(), address.length_bytes), 0);
+  }
+  void send(const std::string& bytes) {
+    EXPECT_EQ(::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  // Everything until the server closes the connection; a reset ends it, too.
+  std::string read_to_end() {
+    std::string all;
+    std::array<char, 4096> part;
+    for (;;) {
+      const ssize_t count = ::recv(socket_.number(), part.data(), part.size(), 0);
+      if (count <= 0) return all;
+      all.append(part.data(), static_cast<size_t>(count));
+    }
+  }
+
+ private:
+  FileDescriptor socket_;
+};
+
+std::string bytes_of(const StoreRequestHeader& header) {
+  return std::string(reinterpret_cast<const char*>(&header), sizeof header);
+}
+
+TEST(TcpStore, WhatOneRankSetsEveryRankGets) {
+  const auto server = make_server();
+  const auto first = connect_to(*server);
+  const auto second = connect_to(*server);
+  EXPECT_TRUE(first->set("color", "blue").is_ok());
+  EXPECT_EQ(get_value(*second, "color", 0), "blue");
+  EXPECT_EQ(get_value(*first, "color", 0), "blue");
+}
+
+TEST(TcpStore, AKeyThatIsNotSetIsNothingAtOnceWithoutTime) {
+  const auto server = make_server();
+  EXPECT_EQ(get_value(*connect_to(*server), "color", 0), std::nullopt);
+}
+
+TEST(TcpStore, AKeyThatIsNotSetInTimeIsNothing) {
+  const auto server = make_server();
+  const auto store = connect_to(*server);
+  EXPECT_EQ(get_value(*store, "color", 30 * kMsNs), std::nullopt);
+  EXPECT_EQ(get_value(*store, "color", 0), std::nullopt);  // the connection still works
+}
+
+TEST(TcpStore, AGetWaitsForALaterSet) {
+  const auto server = make_server();
+  const auto store = connect_to(*server);
+  auto early = std::async(std::launch::async, [&] { return get_value(*store, "late", kLongNs); });
+  // The same store: a call that waits does not stop one that sets.
+  EXPECT_EQ(early.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  EXPECT_TRUE(store->set("late", "here").is_ok());
+  EXPECT_EQ(early.get(), "here");
+}
+
+TEST(TcpStore, OneSetAnswersEveryWaiter) {
+  const auto server = make_server();
+  std::vector<std::future<std::optional<std::string>>> waiters;
+  for (int waiter = 0; waiter < 20; ++waiter)
+    waiters.push_back(std::async(std::launch::async,
+                                 [&] { return get_value(*connect_to(*server), "go", kLongNs); }));
+  EXPECT_TRUE(connect_to(*server)->set("go", "now").is_ok());
+  for (auto& waiter : waiters) EXPECT_EQ(waiter.get(), "now");
+}
+
+TEST(TcpStore, ValuesHoldAnyBytesAndAreEmptyOrSixteenMebibytes) {
+  const auto server = make_server();
+  const auto store = connect_to(*server);
+  const std::string zeros("a\0b\n\xff", 5);
+  std::string large(kStoreValueBytesMax, 'x');
+  large.front() = 'f';
+  large.back() = 'l';
+  EXPECT_TRUE(store->set("zeros", zeros).is_ok());
+  EXPECT_TRUE(store->set("empty", "").is_ok());
+  EXPECT_TRUE(store->set("large", large).is_ok());
+  EXPECT_EQ(get_value(*store, "zeros", 0), zeros);
+  EXPECT_EQ(get_value(*store, "empty", 0), "");
+  EXPECT_TRUE(get_value(*store, "large", 0) == large);
+}
+
+TEST(TcpStore, TooLongKeysAndValuesAreRefusedBeforeTheyAreSent) {
+  const auto server = make_server();
+  const auto store = connect_to(*server);
+  EXPECT_TRUE(store->set(std::string(256, 'k'), "v").is_ok());
+  const Status key = store->set(std::string(257, 'k'), "v");
+  EXPECT_EQ(key.code(), StatusCode::InvalidArgument);
+  EXPECT_THAT(key.message(), HasSubstr("has 257 bytes, at most 256"));
+  EXPECT_EQ(store->get(std::string(257, 'k'), 0).status().code(), StatusCode::InvalidArgument);
+  const Status value = store->set("k", std::string(kStoreValueBytesMax + 1, 'v'));
+  EXPECT_EQ(value.code(), StatusCode::InvalidArgument);
+  EXPECT_THAT(value.message(), HasSubstr("has 16777217 bytes, at most 16777216"));
+}
+
+TEST(TcpStore, AClientThatComesBeforeTheServerWaitsForIt) {
+  const int port = closed_port();
+  auto early = std::async(std::launch::async,
+                          [&] { return make_tcp_store("127.0.0.1", port, false, kLongNs); });
+  EXPECT_EQ(early.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  Result<std::shared_ptr<Store>> server = make_tcp_store("127.0.0.1", port, true, kLongNs);
+  ASSERT_TRUE(server.is_ok()) << server.status().to_string();
+  EXPECT_TRUE(server.value()->set("color", "red").is_ok());
+  Result<std::shared_ptr<Store>> client = early.get();
+  ASSERT_TRUE(client.is_ok()) << client.status().to_string();
+  EXPECT_EQ(get_value(*client.value(), "color", 0), "red");
+}
+
+TEST(TcpStore, NobodyServingIsATimeout) {
+  const Status status = make_tcp_store("127.0.0.1", closed_port(), false, 40 * kMsNs).status();
+  EXPECT_EQ(status.code(), StatusCode::Timeout);
+  EXPECT_THAT(status.message(), HasSubstr("nobody has served the store in time"));
+  EXPECT_THAT(status.message(), HasSubstr("Connection refused"));
+}
+
+TEST(TcpStore, APortThatIsTakenOrIsNoneCannotBeServed) {
+  const auto server = make_server();
+  const Status taken = make_tcp_store("127.0.0.1", server->port(), true, kLongNs).status();
+  EXPECT_EQ(taken.code(), StatusCode::Network);
+  EXPECT_THAT(taken.message(), HasSubstr("Address already in use"));
+  EXPECT_EQ(make_tcp_store("127.0.0.1", 0, false, 0).status().code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(make_tcp_store("127.0.0.1", 65536, true, 0).status().code(),
+            StatusCode::InvalidArgument);
+  EXPECT_EQ(StoreServer::create("192.0.2.1", 0).status().code(), StatusCode::Network);
+}
+
+TEST(TcpStore, AServerThatGoesIsANetworkError) {
+  auto server = make_server();
+  const auto store = connect_to(*server);
+  auto waiting = std::async(std::launch::async, [&] { return store->get("never", kLongNs); });
+  EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  server.reset();
+  EXPECT_EQ(waiting.get().status().code(), StatusCode::Network);
+  EXPECT_EQ(store->set("color", "blue").code(), StatusCode::Network);
+}
+
+TEST(StoreServer, ClosesTheConnectionOfWhoeverSpeaksAnotherProtocol) {
+  const auto server = make_server();
+  RawClient stranger(server->port());
+  stranger.send("GET / HTTP/1.1\r\nHost: store\r\n\r\n");
+  EXPECT_EQ(stranger.read_to_end(), "");
+  EXPECT_TRUE(connect_to(*server)->set("still", "serving").is_ok());
+}
+
+TEST(StoreServer, RefusesLengthsAboveItsLimitsByTheHeaderAlone) {
+  const auto server = make_server();
+  StoreRequestHeader long_key;
+  long_key.key_bytes = 257;
+  StoreRequestHeader long_value;
+  long_value.kind = StoreRequestKind::Set;
+  long_value.value_bytes = kStoreValueBytesMax + 1;
+  StoreRequestHeader get_with_value;
+  get_with_value.value_bytes = 1;
+  StoreRequestHeader unknown;
+  unknown.kind = static_cast<StoreRequestKind>(9);
+  for (const StoreRequestHeader& header : {long_key, long_value, get_with_value, unknown}) {
+    RawClient client(server->port());
+    client.send(bytes_of(header));
+    EXPECT_EQ(client.read_to_end(), "");
+  }
+}
+
+TEST(StoreServer, CutsOffAClientThatDoesNotWaitForItsAnswer) {
+  const auto server = make_server();
+  StoreRequestHeader parked;
+  parked.key_bytes = 1;
+  parked.timeout_ns = kLongNs;
+  RawClient client(server->port());
+  client.send(bytes_of(parked) + "k");
+  client.send(bytes_of(parked) + "k");
+  EXPECT_EQ(client.read_to_end(), "");
+}
+
+TEST(StoreServer, ReadsARequestThatArrivesByteByByte) {
+  const auto server = make_server();
+  StoreRequestHeader header;
+  header.kind = StoreRequestKind::Set;
+  header.key_bytes = 3;
+  header.value_bytes = 5;
+  RawClient client(server->port());
+  for (const char byte : bytes_of(header) + "keyvalue") client.send(std::string(1, byte));
+  EXPECT_EQ(get_value(*connect_to(*server), "key", kLongNs), "value");
+}
+
+TEST(StoreServer, ForgetsAWaiterThatHasGone) {
+  const auto server = make_server();
+  StoreRequestHeader parked;
+  parked.key_bytes = 1;
+  parked.timeout_ns = kLongNs;
+  { RawClient(server->port()).send(bytes_of(parked) + "k"); }
+  const auto store = connect_to(*server);
+  EXPECT_TRUE(store->set("k", "v").is_ok());
+  EXPECT_EQ(get_value(*store, "k", 0), "v");
+}
+
+}  // namespace
+}  // namespace mccl
