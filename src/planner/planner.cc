@@ -22,9 +22,9 @@ constexpr int kLargestPower = 40;
 
 std::string reason_for(const Selection& selection, const PlanTable& header) {
   std::string reason;
-  const auto admitted =
-      std::count_if(selection.candidates.begin(), selection.candidates.end(),
-                    [](const Candidate& candidate) { return candidate.rule == PlanRule::Admitted; });
+  const auto admitted = std::count_if(
+      selection.candidates.begin(), selection.candidates.end(),
+      [](const Candidate& candidate) { return candidate.rule == PlanRule::Admitted; });
   if (selection.has_paper_rule)
     reason = fmt::format("profile paper: above {} bytes the ring, else recursive doubling",
                          kPaperSwitchBytes);
@@ -98,8 +98,10 @@ Status check_strict(const PlanTable& header, const Selection& selection,
                     const AlgorithmList& list) {
   if (list.is_exclusion) return Status::ok();
   for (const Candidate& candidate : selection.candidates) {
-    if (candidate.rule == PlanRule::Admitted || !list_mentions(list, *candidate.algorithm)) continue;
-    if (candidate.rule == PlanRule::PaperRule) continue;  // a list cannot lead there and name all three
+    if (candidate.rule == PlanRule::Admitted || !list_mentions(list, *candidate.algorithm))
+      continue;
+    if (candidate.rule == PlanRule::PaperRule)
+      continue;  // a list cannot lead there and name all three
     return {
         StatusCode::Unsupported,
         fmt::format("MCCL_ALGO={} names {}, which cannot run: {}; would do: {}, or "

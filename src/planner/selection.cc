@@ -99,19 +99,21 @@ void apply_list(const AlgorithmList& list, Selection& selection) {
     const bool is_mentioned = list_mentions(list, *candidate.algorithm);
     if (candidate.rule != PlanRule::Admitted || is_mentioned != list.is_exclusion) continue;
     if (list.is_exclusion)
-      reject(candidate, PlanRule::Excluded, fmt::format("MCCL_ALGO={} excludes it", to_string(list)),
+      reject(candidate, PlanRule::Excluded,
+             fmt::format("MCCL_ALGO={} excludes it", to_string(list)),
              "take its name out of MCCL_ALGO");
     else
-      reject(candidate, PlanRule::NotListed, fmt::format("MCCL_ALGO={} names others", to_string(list)),
+      reject(candidate, PlanRule::NotListed,
+             fmt::format("MCCL_ALGO={} names others", to_string(list)),
              fmt::format("MCCL_ALGO={},{}", to_string(list), candidate.algorithm->name));
   }
 }
 
 bool is_admitted(const Selection& selection, std::string_view name) {
-  return std::any_of(selection.candidates.begin(), selection.candidates.end(),
-                     [&](const Candidate& candidate) {
-                       return candidate.rule == PlanRule::Admitted && candidate.algorithm->name == name;
-                     });
+  return std::any_of(
+      selection.candidates.begin(), selection.candidates.end(), [&](const Candidate& candidate) {
+        return candidate.rule == PlanRule::Admitted && candidate.algorithm->name == name;
+      });
 }
 
 void apply_paper_rule(const PlanTable& header, Selection& selection) {
@@ -122,7 +124,8 @@ void apply_paper_rule(const PlanTable& header, Selection& selection) {
     if (candidate.rule != PlanRule::Admitted || candidate.algorithm->name == kPaperSmall ||
         candidate.algorithm->name == kPaperLarge)
       continue;
-    reject(candidate, PlanRule::PaperRule, "profile paper knows recursive doubling and the ring only",
+    reject(candidate, PlanRule::PaperRule,
+           "profile paper knows recursive doubling and the ring only",
            fmt::format("MCCL_ALGO={}, or another profile", candidate.algorithm->name));
   }
 }
