@@ -137,7 +137,7 @@ class HandRank final : public RingRank, public LinkListener {
     if (step < last && !lane.send->has_credit(bytes)) return false;
     PooledBuffer owned;
     if (step > 0) {
-      InMessage message = lane.recv->take(true);
+      InMessage message = lane.recv->take(step < last || lane.iteration + 1 < cut_.iterations);
       MCCL_CHECK_EQ(message.bytes, bytes);
       if (step < rank_count_) {
         const bool keeps = step == rank_count_ - 1;
