@@ -1,5 +1,6 @@
 #include "transport/transport.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -41,6 +42,7 @@ Status Transport::connect(const PeerAddress& peer) {
 void Transport::handle(const std::vector<WireEvent>& events, TimeNs now) {
   for (const WireEvent& event : events) {
     if (event.acceptable) {
+      may_accept_ = true;
       accept_all(now);
       continue;
     }
@@ -56,14 +58,18 @@ void Transport::handle(const std::vector<WireEvent>& events, TimeNs now) {
       break;
     }
   }
+  accept_all(now);
 }
 
+// Hundreds of ranks connect in the same moment: those above the limit wait their turn in accept().
 void Transport::accept_all(TimeNs now) {
-  for (;;) {
+  while (may_accept_ && strangers_.size() < kStrangersMax) {
     const uint64_t token = next_token_++;
     std::unique_ptr<Wire> wire = wires_.accept(token);
-    if (wire == nullptr) return;
-    if (strangers_.size() >= kStrangersMax) continue;  // the wire closes itself
+    if (wire == nullptr) {
+      may_accept_ = false;
+      return;
+    }
     auto stranger = std::make_unique<Stranger>();
     stranger->wire = std::move(wire);
     stranger->token = token;
@@ -120,12 +126,13 @@ bool Transport::has_output() const {
 }
 
 TimeNs Transport::expire(TimeNs now) {
-  TimeNs next = kNever;
   std::erase_if(strangers_, [&](const std::unique_ptr<Stranger>& stranger) {
-    if (stranger->deadline <= now) return true;
-    if (stranger->deadline < next) next = stranger->deadline;
-    return false;
+    return stranger->deadline <= now;
   });
+  accept_all(now);
+  TimeNs next = kNever;
+  for (const std::unique_ptr<Stranger>& stranger : strangers_)
+    next = std::min(next, stranger->deadline);
   return next;
 }
 

@@ -82,6 +82,7 @@ class Transport {
   // A token is given once and never again: a late event of a closed connection finds nothing.
   std::unordered_map<uint64_t, Link*> link_of_token_;
   uint64_t next_token_ = 1;
+  bool may_accept_ = false;  // connections may wait in accept()
   std::vector<std::unique_ptr<Stranger>> strangers_;
 };
 
