@@ -319,6 +319,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   ++counter.calls;
   counter.bytes += static_cast<uint64_t>(bytes);
   queue.post(std::move(spec));
+  endpoint_.engine().judge_members_that_left(*group_);
   return std::shared_ptr<Work>(std::move(work));
 }
 

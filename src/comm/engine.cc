@@ -49,7 +49,9 @@ TimeNs Engine::expire() {
   TimeNs next = transport_.expire(now);
   for (auto& [communicator, group] : groups_) {
     next = std::min(next, group->queue.expire(now));
-    if (group->queue.needs_settling()) settle(communicator, *group);
+    if (!group->queue.needs_settling()) continue;
+    settle(communicator, *group);
+    transport_.write(true);  // whoever drives may sleep now: the peers are told before
   }
   return next;
 }
@@ -138,6 +140,10 @@ void Engine::on_leave(Link& link, uint64_t communicator, const Status& reason) {
 }
 
 void Engine::on_link_failed(Link& link, const Status&) { doubtful_links_.insert(&link); }
+
+void Engine::judge_members_that_left(EngineGroup& group) {
+  for (const uint64_t process : group.left) doubtful_links_.insert(&transport_.link(process));
+}
 
 void Engine::judge_links() {
   for (Link* link : doubtful_links_)

@@ -57,6 +57,9 @@ class Engine final : public LinkListener {
   // Fails what is in flight with `reason`, tells the members, drops the group.
   void close_group(uint64_t communicator, const Status& reason);
 
+  // An operation was posted: those members that have left may be ones that it needs.
+  void judge_members_that_left(EngineGroup& group);
+
   Transport& transport() { return transport_; }
   const Transport& transport() const { return transport_; }
   RunQueue& run_queue() { return run_queue_; }
