@@ -9,7 +9,7 @@ namespace {
 class EngineRank final : public RingRank {
  public:
   EngineRank(WireContext& wires, const Clock& clock, Store& store, int rank, int rank_count) {
-    const Environment settings = {{"MCCL_ALGO", "all_reduce_ring"}};
+    const Environment settings = {{"MCCL_ALGO", "all_reduce_ring"}, {"MCCL_LOG", "warning"}};
     Result<Config> config = parse_config(settings, nullptr);
     MCCL_CHECK_EQ(config.status().to_string(), "ok");
     endpoint_ =

@@ -2,7 +2,10 @@
 // ring written by hand over the same streams (bench/hand_rank.cc): same slices, credits, kernels,
 // wires and polling loop. Target: at most 5 % slower at 1 MiB and above.
 //
-//   interpreter_bench                            the comparison, in memory and over TCP on loopback
+//   interpreter_bench                            the comparison, in memory (CPU time, one thread)
+//   and
+//                                                over TCP on loopback (wall time, a process per
+//                                                rank)
 //   interpreter_bench count SIDE RANKS REPEATS   all-reduces of 1 MiB in one thread; SIDE is engine
 //   or
 //                                                hand. Only run_counted() is to be counted, for
@@ -14,6 +17,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -122,16 +126,22 @@ double seconds_between(TimeNs begin, TimeNs end) {
   return static_cast<double>(end - begin) / static_cast<double>(kNsPerSecond);
 }
 
-// Median time of one all-reduce, all ranks in this thread.
+// Of this thread: what other processes take from it does not count.
+TimeNs cpu_now() {
+  timespec time{};
+  MCCL_CHECK_EQ(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time), 0);
+  return time.tv_sec * kNsPerSecond + time.tv_nsec;
+}
+
+// Median CPU time of one all-reduce, all ranks in this thread.
 double time_in_memory(MakeRank make, int rank_count, int64_t bytes) {
   RingGroup group(make, rank_count, bytes);
-  const SystemClock clock;
   std::vector<double> seconds;
   for (int repeat = 0; repeat <= repeats_of(bytes); ++repeat) {
     group.fill();
-    const TimeNs begin = clock.now();
+    const TimeNs begin = cpu_now();
     group.run();
-    const TimeNs end = clock.now();
+    const TimeNs end = cpu_now();
     group.check();
     if (repeat > 0) seconds.push_back(seconds_between(begin, end));
   }

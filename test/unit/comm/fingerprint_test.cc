@@ -1,0 +1,68 @@
+// Law L9: every field of a call is in its fingerprint, and a difference is said in two columns.
+#include "comm/fingerprint.h"
+
+#include <gtest/gtest.h>
+
+namespace mccl {
+namespace {
+
+constexpr CallSummary kCall = {.collective = Collective::AllReduce,
+                               .dtype = DataType::Float32,
+                               .op = ReduceOp::Sum,
+                               .root = 0,
+                               .count = 8,
+                               .plan_hash = 0x0badcafe};
+
+std::string mismatch_with(const CallSummary& other) {
+  const Fingerprint own = pack_fingerprint(kCall);
+  const Fingerprint peer = pack_fingerprint(other);
+  EXPECT_NE(own, peer);
+  return describe_mismatch(3, 0, own, 1, peer);
+}
+
+TEST(Fingerprint, UnpacksWhatWasPacked) {
+  const CallSummary call{Collective::Broadcast, DataType::Int64, ReduceOp::Max, 5,
+                         int64_t{1} << 40,      0xfeedbeef};
+  EXPECT_TRUE(unpack_fingerprint(pack_fingerprint(call)) == call);
+}
+
+TEST(Fingerprint, NamesTheFieldThatDiffers) {
+  constexpr const char* kEnd = "; all ranks must make the same calls in the same order";
+  const std::string begin = "operation 3 differs between rank 0 and rank 1: ";
+  CallSummary other = kCall;
+  other.collective = Collective::Broadcast;
+  EXPECT_EQ(mismatch_with(other), begin + "collective all_reduce against broadcast" + kEnd);
+  other = kCall;
+  other.dtype = DataType::BFloat16;
+  EXPECT_EQ(mismatch_with(other), begin + "dtype float32 against bfloat16" + kEnd);
+  other = kCall;
+  other.op = ReduceOp::Min;
+  EXPECT_EQ(mismatch_with(other), begin + "op sum against min" + kEnd);
+  other = kCall;
+  other.root = 1;
+  EXPECT_EQ(mismatch_with(other), begin + "root 0 against 1" + kEnd);
+  other = kCall;
+  other.count = 9;
+  EXPECT_EQ(mismatch_with(other), begin + "count 8 against 9" + kEnd);
+  other = kCall;
+  other.plan_hash = 1;
+  EXPECT_EQ(mismatch_with(other), begin + "plan 0badcafe against 00000001" + kEnd);
+}
+
+TEST(Fingerprint, NamesAllFieldsThatDiffer) {
+  CallSummary other = kCall;
+  other.op = ReduceOp::Max;
+  other.count = 7;
+  EXPECT_EQ(mismatch_with(other),
+            "operation 3 differs between rank 0 and rank 1: op sum against max, count 8 against 7; "
+            "all ranks must make the same calls in the same order");
+}
+
+TEST(Fingerprint, HasWordsForValuesThatNobodyKnows) {
+  CallSummary other = kCall;
+  other.op = static_cast<ReduceOp>(200);
+  EXPECT_NE(mismatch_with(other).find("op sum against unknown 200"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mccl

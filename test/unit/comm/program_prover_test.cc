@@ -1,0 +1,37 @@
+// Law L8: only what the verifier has proven becomes a program that can run.
+#include "comm/program_prover.h"
+
+#include <gtest/gtest.h>
+
+namespace mccl {
+namespace {
+
+TEST(ProgramProver, ProvesAProgramOfTheCatalogueOnce) {
+  ProgramProver prover;
+  const Algorithm& ring = *find_algorithm("all_reduce_ring");
+  const auto first = prover.find(ring, 3);
+  ASSERT_EQ(first.status().to_string(), "ok");
+  EXPECT_EQ(first.value()->program().name, "all_reduce_ring");
+  EXPECT_EQ(prover.find(ring, 3).value(), first.value());
+  EXPECT_NE(prover.find(ring, 4).value(), first.value());
+}
+
+TEST(ProgramProver, RefusesAProgramThatDropsAContribution) {
+  Program program = find_algorithm("all_reduce_ring")->build(2).value();
+  for (RankProgram& rank : program.ranks)
+    for (Lane& lane : rank.lanes)
+      for (Step& step : lane.steps)
+        if (step.opcode == Opcode::RecvReduceCopySend) {
+          step.opcode = Opcode::RecvCopySend;
+          step.sources.clear();
+        }
+  const Status status = ProgramProver::prove(std::move(program)).status();
+  EXPECT_EQ(status.code(), StatusCode::NotProven);
+  EXPECT_EQ(
+      status.message().find("program all_reduce_ring for 2 ranks is not proven and does not run: "),
+      0U)
+      << status.message();
+}
+
+}  // namespace
+}  // namespace mccl
