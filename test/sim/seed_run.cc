@@ -67,7 +67,7 @@ SeedWorld draw_world(uint64_t seed, Prng& prng) {
   options.reads_late = prng.below(2) == 0;
   options.queue_bytes_max = pick<size_t, 3>(prng, {256, 16'384, 4 << 20});
   world.operation_count = 1 + static_cast<int>(prng.below(10));
-  world.element_max = pick<int64_t, 4>(prng, {8, 200, 2'000, 20'000});
+  world.element_max = pick<int64_t, 5>(prng, {8, 200, 2'000, 20'000, 60'000});
   switch (prng.below(4)) {
     case 0:
       break;
@@ -92,8 +92,9 @@ SeedWorld draw_world(uint64_t seed, Prng& prng) {
   if (!algorithm.empty()) world.group.settings.emplace_back("MCCL_ALGO", algorithm);
   const std::array<const char*, 3> profiles = {"loopback", "lan", "paper"};
   world.group.settings.emplace_back("MCCL_PROFILE", pick(prng, profiles));
-  const std::array<PlanPortions, 4> portions = {
-      {{64, 64}, {64, 320}, {1'024, 4'096}, {16'384, 65'536}}};
+  // The largest slices need grants; the others go under the standing ones.
+  const std::array<PlanPortions, 5> portions = {
+      {{64, 64}, {64, 320}, {1'024, 4'096}, {16'384, 65'536}, {196'608, 393'216}}};
   if (prng.below(4) != 0) world.group.portions = pick(prng, portions);
   return world;
 }

@@ -21,24 +21,26 @@ SimGroupOptions paper_fleet(const std::string& algorithm) {
       .prover = nullptr};
 }
 
-TimeNs time_all_reduce(SimGroup& group, Tensors& tensors, int64_t bytes) {
-  const auto count = static_cast<size_t>(bytes) / sizeof(float);
+TimeNs time_all_reduce(SimGroup& group, Tensors& tensors, int64_t bytes, size_t operation_count) {
+  const size_t count_each = static_cast<size_t>(bytes) / sizeof(float);
+  const size_t count = count_each * operation_count;
   for (size_t rank = 0; rank < tensors.size(); ++rank) {
     tensors[rank].resize(count);
     for (size_t index = 0; index < count; ++index) tensors[rank][index] = element(rank, index);
   }
   const TimeNs begin = group.world().clock().now();
   std::vector<std::shared_ptr<Work>> works;
-  for (int rank = 0; rank < group.rank_count(); ++rank) {
-    float* data = tensors[static_cast<size_t>(rank)].data();
-    Result<std::shared_ptr<Work>> work = group.communicator(rank).all_reduce(
-        data, data, static_cast<int64_t>(count), DataType::Float32, ReduceOp::Sum);
-    if (!work.is_ok()) {
-      ADD_FAILURE() << work.status().to_string();
-      return 0;
+  for (size_t operation = 0; operation < operation_count; ++operation)
+    for (int rank = 0; rank < group.rank_count(); ++rank) {
+      float* data = tensors[static_cast<size_t>(rank)].data() + operation * count_each;
+      Result<std::shared_ptr<Work>> work = group.communicator(rank).all_reduce(
+          data, data, static_cast<int64_t>(count_each), DataType::Float32, ReduceOp::Sum);
+      if (!work.is_ok()) {
+        ADD_FAILURE() << work.status().to_string();
+        return 0;
+      }
+      works.push_back(std::move(work).value());
     }
-    works.push_back(std::move(work).value());
-  }
   const bool is_done = group.run(works);
   const TimeNs time_ns = group.world().clock().now() - begin;
   if (!is_done) {

@@ -16,7 +16,9 @@ SimGroupOptions paper_fleet(const std::string& algorithm);
 
 // Sums a buffer of `bytes` whose elements differ, on all ranks at once; nanoseconds from the calls
 // to the last rank's end. A test failure and 0 when a rank failed. `tensors` has an entry per rank.
-TimeNs time_all_reduce(SimGroup& group, Tensors& tensors, int64_t bytes);
+// With `operation_count` > 1 there are that many such buffers, each summed by a call of its own.
+TimeNs time_all_reduce(SimGroup& group, Tensors& tensors, int64_t bytes,
+                       size_t operation_count = 1);
 
 // The first element that time_all_reduce() left wrong, in words; empty when there is none.
 std::string judge_sums(const Tensors& tensors);
