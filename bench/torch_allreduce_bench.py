@@ -1,11 +1,11 @@
 """all_reduce through torch.distributed: mccl beside gloo, at 2 and 4 ranks on this host.
 
-Each side of each round is a group of fresh processes; the sides take turns (A B B A ...), so that noise
-hits both alike, and the figure is the median over the rounds of gloo's time over mccl's. The time
-of one all_reduce is that of its slowest rank; a round counts the median of its iterations. Inputs
-are written anew before each iteration, and the ranks meet, both outside the timing. CPU seconds are
-those of all ranks during the all_reduces alone. The floor is the time of the same call on a process
-group that does nothing (torch's own "fake" back end in C++).
+Each side of each round is a group of fresh processes; the sides take turns (A B B A ...), so that
+noise hits both alike, and the figure is the median over the rounds of gloo's time over mccl's. The
+time of one all_reduce is that of its slowest rank; a round counts the median of its iterations.
+Inputs are written anew before each iteration, and the ranks meet, both outside the timing. CPU
+seconds are those of all ranks during the all_reduces alone. The floor is the time of the same call
+on a process group that does nothing (torch's own "fake" back end in C++).
 
     .venv/bin/python bench/torch_allreduce_bench.py [--rounds 7] [--quick]
 """
@@ -26,7 +26,7 @@ import mccl  # noqa: F401  (registers the back end)
 
 KIB = 1024
 MIB = 1024 * KIB
-# Size in bytes, iterations, and the targets by number of ranks: at least so many times gloo's speed.
+# Size in bytes, iterations, targets by number of ranks: at least so many times gloo's speed.
 CASES = [
     (8, 200, {2: 3.0}),
     (64 * KIB, 200, {2: 5.0, 4: 5.0}),
@@ -168,7 +168,8 @@ def main():
     if options.quick:
         cases = [(size, max(2, count // 10), targets) for size, count, targets in CASES]
 
-    print(f"floor: {1e6 * measure_floor():.1f} us per dist.all_reduce on a back end that does nothing")
+    floor_us = 1e6 * measure_floor()
+    print(f"floor: {floor_us:.1f} us per dist.all_reduce on a back end that does nothing")
     print("ranks    size     mccl us     gloo us  gloo/mccl min    max  target     "
           "CPU s/GB mccl  gloo", flush=True)
     for rank_count in (2, 4):

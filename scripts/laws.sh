@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Breaks the laws of the engine, one clause at a time, and watches the test of that clause fail:
-# a law without such a test is a wish. test/laws/laws.txt lists the clauses; a patch beside it breaks
-# each. Works on HEAD in a scratch copy under build/laws; nothing else is touched.
+# a law without such a test is a wish. test/laws/laws.txt lists the clauses; a patch beside it
+# breaks each. Works on HEAD in a scratch copy under build/laws; nothing else is touched.
 #
 #   scripts/laws.sh                              all clauses
 #   scripts/laws.sh uncaptured-send-overwritten  those named
@@ -35,7 +35,8 @@ build() { cmake --build "$BUILD" --target "$@" >"$LOG" 2>&1; }
 run_test() { # PROGRAM FILTER
   local program status=0
   program=$(find "$BUILD/test" -name "$1" -type f -perm -u+x)
-  timeout "$TEST_SECONDS_MAX" "$program" --gtest_filter="$2" --gtest_brief=1 >"$LOG" 2>&1 || status=$?
+  timeout "$TEST_SECONDS_MAX" "$program" --gtest_filter="$2" --gtest_brief=1 >"$LOG" 2>&1 ||
+    status=$?
   if grep -q '^\[==========\] 0 tests' "$LOG"; then status=97; fi
   return "$status"
 }
