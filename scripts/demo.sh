@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# What `make demo` shows.
+# What `make demo` shows. Words go to demo.py: `scripts/demo.sh --help`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-EXAMPLE=build/release/examples/all_reduce_example
-if [ ! -x "$EXAMPLE" ]; then
-  echo "make demo: $EXAMPLE does not exist yet" >&2
+if [ ! -x .venv/bin/python ]; then
+  echo "make demo: .venv is missing: run make build first" >&2
   exit 1
 fi
-exec "$EXAMPLE" "$@"
+exec .venv/bin/python scripts/demo.py "$@"
