@@ -11,11 +11,26 @@ from __future__ import annotations
 failure: Exception | None = None
 
 
-def _create_backend(options, backend_options=None):
-    # Late: the native module loads when the first group is made, not when torch is imported.
+def _own_package():
+    """The package `mccl`, if it is ours: others use the name."""
     import mccl
 
-    return mccl.create_backend(options, backend_options)
+    if getattr(mccl, "__distribution__", None) == "torch-mccl":
+        return mccl
+    from importlib import metadata
+
+    place = getattr(mccl, "__file__", None) or ", ".join(getattr(mccl, "__path__", ["nowhere"]))
+    owners = set(metadata.packages_distributions().get("mccl", ())) - {"torch-mccl"}
+    advice = f"uninstall {' and '.join(sorted(owners))}" if owners else "rename or remove it"
+    raise ImportError(
+        f"the back end mccl needs the package mccl of torch-mccl, but another one is imported from "
+        f"{place}; {advice}"
+    )
+
+
+def _create_backend(options, backend_options=None):
+    # Late: the native module loads when the first group is made, not when torch is imported.
+    return _own_package().create_backend(options, backend_options)
 
 
 def register() -> None:

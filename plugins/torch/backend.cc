@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/MemoryOverlap.h>
 #include <c10/util/Exception.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -44,8 +45,8 @@ DataType dtype_of(const at::Tensor& tensor, bool reduces) {
   }
   C10_THROW_ERROR(NotImplementedError,
                   c10::str("mccl: dtype ", tensor.scalar_type(), " is not supported; supported are "
-                           "torch.float32, torch.bfloat16, torch.int64",
-                           reduces ? "" : ", torch.int32, torch.uint8"));
+                           "torch.float32, torch.bfloat16, torch.int64, torch.int32",
+                           reduces ? "" : ", torch.uint8"));
 }
 
 const at::Tensor& single(const std::vector<at::Tensor>& tensors, const char* call) {
@@ -88,6 +89,7 @@ void add_copy(const at::Tensor& from, const at::Tensor& to, std::vector<CopyBack
 
 // One per process while any group lives: made by the first, destroyed with the last.
 struct Backend::Shared {
+  pid_t pid = getpid();
   std::unique_ptr<Endpoint> endpoint;
   CompletionThread completions;
 };
@@ -118,9 +120,14 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
   TorchStore meeting_place(store);
   CommunicatorOptions communicator_options;
   communicator_options.timeout_ns = std::chrono::nanoseconds(options_->timeout).count();
-  communicator_options.interrupted = hooks_.is_interrupted;
+  std::exception_ptr interrupt;
+  communicator_options.interrupted = [&] {
+    interrupt = hooks_.take_interrupt();
+    return interrupt != nullptr;
+  };
   Result<std::unique_ptr<Communicator>> communicator = Communicator::create(
       *shared_->endpoint, meeting_place, rank, size, communicator_options);
+  if (interrupt != nullptr) std::rethrow_exception(interrupt);
   throw_unless_ok(communicator.status());
   communicator_ = std::move(communicator).value();
 }
@@ -136,6 +143,12 @@ void Backend::shutdown() {
     const std::lock_guard lock(mutex_);
     leaving = std::move(communicator_);
     shared = std::move(shared_);
+  }
+  if (shared != nullptr && shared->pid != getpid()) {
+    // A forked child: the threads to end and join are the parent's. Nothing here is its own.
+    (void)new std::shared_ptr<Communicator>(std::move(leaving));
+    (void)new std::shared_ptr<Shared>(std::move(shared));
+    return;
   }
   leaving.reset();
   shared.reset();  // the last group's ends the completion thread, after what it has to run
@@ -165,7 +178,7 @@ Backend::WorkPointer Backend::post(c10d::OpType type, const char* title, Tensors
                    "mccl: the process group was shut down");
   auto work = c10::make_intrusive<TorchWork>(getRank(), type, title, std::move(inputs),
                                              std::move(outputs), std::move(copies),
-                                             hooks_.is_interrupted, shared->completions, !is_async);
+                                             hooks_.take_interrupt, shared->completions, !is_async);
   CallOptions options;
   const std::chrono::milliseconds limit = timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
   options.timeout_ns = std::chrono::nanoseconds(limit).count();
@@ -182,9 +195,14 @@ Backend::WorkPointer Backend::post(c10d::OpType type, const char* title, Tensors
 Backend::WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const at::Tensor tensor = single(tensors, "all_reduce");
   check_output(tensor, "all_reduce");
-  const DataType dtype = dtype_of(tensor, true);
+  // DDP reduces its map of used parameters as int32. The kernels have int64, whose sums, cut to 32
+  // bits again, are the same.
+  const bool is_widened = tensor.scalar_type() == at::kInt;
+  const DataType dtype = is_widened ? DataType::Int64 : dtype_of(tensor, true);
   const ReduceOp op = reduce_op_of(options.reduceOp);
-  const at::Tensor staged = stage(tensor, true);
+  const at::Tensor staged =
+      is_widened ? tensor.to(at::kLong, false, false, at::MemoryFormat::Contiguous)
+                 : stage(tensor, true);
   std::vector<CopyBack> copies;
   add_copy(staged, tensor, copies);
   void* data = staged.data_ptr();

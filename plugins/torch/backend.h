@@ -20,8 +20,8 @@ namespace mccl {
 
 // What the core of the plug-in needs of the interpreter and does not include: supplied by bindings.cc.
 struct InterpreterHooks {
-  // Whether a signal handler wants to raise (Ctrl-C). Any thread, takes the lock itself.
-  std::function<bool()> is_interrupted;
+  // What a signal handler raises (Ctrl-C), or null. Any thread, takes the lock itself.
+  TakeInterrupt take_interrupt;
   // Runs the function without the interpreter lock, if this thread holds it.
   std::function<void(const std::function<void()>&)> without_lock;
 };

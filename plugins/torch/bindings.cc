@@ -20,15 +20,13 @@ bool is_finalizing() {
 #endif
 }
 
-// Signals are handled on the main thread only; elsewhere PyErr_CheckSignals does nothing. A handler's
-// exception is kept for the caller: the binding that waits raises it when the wait has ended.
-bool is_interrupted() {
-  if (is_finalizing()) return false;
+// Signals are handled on the main thread only; elsewhere PyErr_CheckSignals does nothing. The binding
+// that waits gives the handler's own exception back to Python.
+std::exception_ptr take_interrupt() {
+  if (is_finalizing()) return nullptr;
   const py::gil_scoped_acquire lock;
-  if (PyErr_CheckSignals() == 0) return false;
-  PyErr_Restore(nullptr, nullptr, nullptr);
-  PyErr_SetInterrupt();  // raised again as soon as Python code runs
-  return true;
+  if (PyErr_CheckSignals() == 0) return nullptr;
+  return std::make_exception_ptr(py::error_already_set());
 }
 
 void without_lock(const std::function<void()>& action) {
@@ -71,7 +69,7 @@ c10::intrusive_ptr<Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& 
                                          const std::string& master_address) {
   const py::gil_scoped_release release;
   return c10::make_intrusive<Backend>(store, rank, size, std::move(options), master_address,
-                                      InterpreterHooks{&is_interrupted, &without_lock});
+                                      InterpreterHooks{&take_interrupt, &without_lock});
 }
 
 std::string explain(Backend& backend, const std::string& collective, int64_t bytes) {

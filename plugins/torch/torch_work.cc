@@ -37,7 +37,7 @@ std::exception_ptr to_exception(const Status& status) {
 
 TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> inputs,
                      std::vector<at::Tensor> outputs, std::vector<CopyBack> copies,
-                     std::function<bool()> is_interrupted, CompletionThread& completions,
+                     TakeInterrupt take_interrupt, CompletionThread& completions,
                      bool completes_in_wait)
     : c10d::Work(rank, type, title, inputs),
       inputs_(std::move(inputs)),
@@ -46,7 +46,7 @@ TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, std::vector
       has_copies_(!copies_.empty()),
       completions_(completions),
       completes_in_wait_(completes_in_wait),
-      is_interrupted_(std::move(is_interrupted)),
+      take_interrupt_(std::move(take_interrupt)),
       future_(c10::make_intrusive<c10::ivalue::Future>(
           c10::ListType::create(c10::TensorType::get()))) {}
 
@@ -111,7 +111,11 @@ bool TorchWork::isSuccess() const { return work_->is_done() && work_->status().i
 bool TorchWork::wait(std::chrono::milliseconds timeout) {
   const int64_t timeout_ns =
       timeout == kNoTimeout ? -1 : std::chrono::nanoseconds(timeout).count();
-  const Status status = work_->wait(timeout_ns, is_interrupted_);
+  std::exception_ptr interrupt;
+  const Status status = work_->wait(timeout_ns, [&] {
+    interrupt = take_interrupt_();
+    return interrupt != nullptr;
+  });
   if (work_->is_done()) {
     bool is_mine = false;
     {
@@ -121,6 +125,8 @@ bool TorchWork::wait(std::chrono::milliseconds timeout) {
     }
     if (is_mine) complete(over_status_);
   }
+  // Also when the work was done meanwhile: the signal has been taken and would be lost.
+  if (interrupt != nullptr) std::rethrow_exception(interrupt);
   throw_unless_ok(status);
   if (!has_copies_) return true;
   // The data is here; the completion thread is about to have copied it back.

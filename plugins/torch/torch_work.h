@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -25,6 +26,9 @@ std::exception_ptr to_exception(const Status& status);
 // Throws it unless the status is ok.
 void throw_unless_ok(const Status& status);
 
+// Takes the exception that is to end a wait early (Ctrl-C); null when there is none.
+using TakeInterrupt = std::function<std::exception_ptr()>;
+
 class TorchWork final : public c10d::Work {
  public:
   // `completions` outlives the work's operation. With `completes_in_wait` the caller is expected to
@@ -32,8 +36,7 @@ class TorchWork final : public c10d::Work {
   // more than a small operation does.
   TorchWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> inputs,
             std::vector<at::Tensor> outputs, std::vector<CopyBack> copies,
-            std::function<bool()> is_interrupted, CompletionThread& completions,
-            bool completes_in_wait);
+            TakeInterrupt take_interrupt, CompletionThread& completions, bool completes_in_wait);
 
   // The work that this object stands for; called once, right after it was posted.
   void set_work(std::shared_ptr<mccl::Work> work) { work_ = std::move(work); }
@@ -68,7 +71,7 @@ class TorchWork final : public c10d::Work {
   bool is_over_ = false;
   bool is_claimed_ = false;
   Status over_status_;
-  std::function<bool()> is_interrupted_;
+  TakeInterrupt take_interrupt_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 

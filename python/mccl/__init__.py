@@ -89,6 +89,8 @@ def _backend_of(group):
     if group is None:
         raise ValueError("mccl: there is no process group; call init_process_group first")
     backend = group._get_backend(torch.device("cpu"))
+    # TORCH_DISTRIBUTED_DEBUG=DETAIL puts a wrapper around it.
+    backend = getattr(backend, "wrapped_pg", backend)
     if not isinstance(backend, _native().Backend):
         raise ValueError(f"mccl: the group's back end is {backend.name()}, not mccl")
     return backend
