@@ -68,9 +68,11 @@ bool LaneRun::are_captured(const StepCode& step) {
   const int instances = operation_->spec_.shape.instances;
   for (const StepCode::CaptureWait& wait : step.capture_waits) {
     LaneRun& lane = operation_->lanes_[static_cast<size_t>(wait.lane * instances + instance_)];
-    const uint32_t position =
-        lane.first_position_ +
-        static_cast<uint32_t>(iteration_ * lane.code_->sends_per_iteration + wait.send_index + 1);
+    const int64_t index =
+        int64_t{iteration_} * lane.code_->sends_per_iteration + wait.send_index + 1;
+    // Not even sent: what comes before this step by way of its own message, which wakes the lane.
+    if (lane.sent_count_ < index) return false;
+    const uint32_t position = lane.first_position_ + static_cast<uint32_t>(index);
     if (lane.streams_.send->is_captured(position)) continue;
     lane.streams_.send->watch_capture(position, this);
     return false;
@@ -167,6 +169,7 @@ void LaneRun::execute_local(const StepCode& step) {
 void LaneRun::finish_step(const StepCode& step) {
   const bool is_last_iteration = iteration_ + 1 == operation_->spec_.shape.iterations;
   const int done = step_;
+  step_bytes_ = kUnknownBytes;
   if (++step_ == static_cast<int>(code_->steps.size())) {
     step_ = 0;
     if (++iteration_ == operation_->spec_.shape.iterations) state_ = State::Draining;
@@ -206,26 +209,35 @@ LaneRun::Piece LaneRun::piece(const StepCode& step, const Operand& operand, int 
     base = operation_->scratch_.data();
     first = index * operation_->scratch_chunk_elements_;
   } else {
-    const int chunks = spec.code->program->program().chunk_count;
-    const std::vector<Block>& blocks =
-        operand.buffer == Buffer::Input ? spec.buffers.input : spec.buffers.output;
-    const Block& block = blocks[static_cast<size_t>(index / chunks)];
-    base = block.data;
-    first = ChunkGeometry::of(block.count, chunks).begin(index % chunks);
+    const bool is_input = operand.buffer == Buffer::Input;
+    const std::vector<Block>& blocks = is_input ? spec.buffers.input : spec.buffers.output;
+    const std::vector<ChunkGeometry>& geometry =
+        is_input ? operation_->input_geometry_ : operation_->geometry_;
+    int block = 0;
+    int chunk_of_block = index;
+    if (blocks.size() > 1) {
+      const int chunks = spec.code->program->program().chunk_count;
+      block = index / chunks;
+      chunk_of_block = index % chunks;
+    }
+    base = blocks[static_cast<size_t>(block)].data;
+    first = geometry[static_cast<size_t>(block)].begin(chunk_of_block);
   }
   const auto offset = static_cast<size_t>(first + begin) * operation_->element_bytes_;
   return {const_cast<std::byte*>(base) + offset, elements};
 }
 
+// Asked for by readiness, credit and targets of one step; the sum is made once.
 size_t LaneRun::message_bytes(const StepCode& step) const {
+  if (step_bytes_ != kUnknownBytes) return step_bytes_;
   const CallShape& shape = operation_->spec_.shape;
-  const int64_t begin =
-      (int64_t{iteration_} * shape.instances + instance_) * shape.slice_elements;
+  const int64_t begin = (int64_t{iteration_} * shape.instances + instance_) * shape.slice_elements;
   int64_t elements = 0;
   for (const Origin& origin : step.origins)
     elements += std::clamp<int64_t>(operation_->geometry(origin.block).length(origin.chunk) - begin,
                                     0, shape.slice_elements);
-  return static_cast<size_t>(elements) * operation_->element_bytes_;
+  step_bytes_ = static_cast<size_t>(elements) * operation_->element_bytes_;
+  return step_bytes_;
 }
 
 void LaneRun::append_pieces(const StepCode& step, const Operand& operand) {

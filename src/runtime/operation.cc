@@ -63,6 +63,8 @@ Operation::Operation(OperationSpec spec, RunQueue& run_queue, const Device& devi
   const Program& program = spec_.code->program->program();
   for (const Block& block : spec_.buffers.output)
     geometry_.push_back(ChunkGeometry::of(block.count, program.chunk_count));
+  for (const Block& block : spec_.buffers.input)
+    input_geometry_.push_back(ChunkGeometry::of(block.count, program.chunk_count));
   for (const ChunkGeometry& geometry : geometry_)
     scratch_chunk_elements_ = std::max(scratch_chunk_elements_, geometry.chunk_elements);
   const size_t instances = static_cast<size_t>(spec_.shape.instances);

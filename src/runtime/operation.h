@@ -137,6 +137,8 @@ class LaneRun final : public StreamOwner {
   uint32_t first_position_ = 0;  // stream position before the lane's first message
   int iteration_ = 0;
   int step_ = 0;
+  static constexpr size_t kUnknownBytes = SIZE_MAX;
+  mutable size_t step_bytes_ = kUnknownBytes;  // of the message of step_ in iteration_
   std::vector<iovec> pieces_;
 };
 
@@ -174,7 +176,8 @@ class Operation {
   BufferPool& pool_;
   OperationQueue& queue_;
   size_t element_bytes_;
-  std::vector<ChunkGeometry> geometry_;  // per block of the collective's origins
+  std::vector<ChunkGeometry> geometry_;  // per block of the output, which are the origins'
+  std::vector<ChunkGeometry> input_geometry_;  // per block of the input
   int64_t scratch_chunk_elements_ = 0;
   PooledBuffer scratch_;
   std::vector<LaneRun> lanes_;

@@ -223,6 +223,7 @@ TEST(Stream, SendsSmallMessagesOfOtherStreamsBeforeTheRestOfALargeOne) {
   pair.run();
 
   EXPECT_EQ(completed, (std::vector<std::string>{"small", "large"}));
+  EXPECT_EQ(pair.right.heads, (std::vector<Fingerprint>{fingerprint_of(2), fingerprint_of(1)}));
 }
 
 }  // namespace
