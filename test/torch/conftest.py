@@ -1,4 +1,4 @@
-"""Pools of ranks that live for the whole run: forking and meeting once pays for hundreds of cases."""
+"""Pools of ranks that live for the whole run: forking and meeting once pays for many cases."""
 
 import pytest
 

@@ -1,13 +1,12 @@
 """Real processes as ranks: a pool of children that run the same function and report back.
 
     with Ranks(3) as ranks:
-        ranks.call(body, 5)   # body(rank, rank_count, 5) on every rank; raises what any of them raised
+        ranks.call(body, 5)   # body(rank, rank_count, 5) on every rank; raises what any raised
 
 The parent imports torch and forks, so children start in milliseconds; it must never compute with
 tensors itself (a fork does not take torch's threads along). Every call has a hard deadline: when it
 passes, each child prints the Python stack of all its threads, all are killed, and the stacks are in
-the error. The ranks meet through a TCPStore that the child of rank 0 hosts on a port of the kernel's
-choice.
+the error. The ranks meet through a TCPStore that the child of rank 0 hosts on a free port.
 """
 
 from __future__ import annotations
@@ -86,6 +85,16 @@ def init(timeout_s: float = GROUP_TIMEOUT_S, **options) -> None:
                             timeout=datetime.timedelta(seconds=timeout_s), **options)
 
 
+def go(name: str) -> None:
+    """In a child: lets those go on that await this name; past the back end, over the store."""
+    _meeting.connect().set(f"go/{_meeting.group_count}/{name}", b"1")
+
+
+def await_go(name: str) -> None:
+    _meeting.connect().wait([f"go/{_meeting.group_count}/{name}"],
+                            datetime.timedelta(seconds=CALL_TIMEOUT_S))
+
+
 def _run_child(meeting: Meeting, pipe, output: str, environment: dict, initialises: bool) -> None:
     global _meeting
     _meeting = meeting
@@ -129,7 +138,8 @@ class Ranks:
         self.rank_count = rank_count
         self.is_broken = False
         self.folder = tempfile.TemporaryDirectory(prefix="mccl-ranks-")
-        self.outputs = [pathlib.Path(self.folder.name) / f"rank{rank}" for rank in range(rank_count)]
+        folder = pathlib.Path(self.folder.name)
+        self.outputs = [folder / f"rank{rank}" for rank in range(rank_count)]
         self.pipes = []
         self.processes = []
         port_pipe = os.pipe()
@@ -188,7 +198,7 @@ class Ranks:
 
     def outcomes(self, function: Callable, *arguments,
                  timeout_s: float = CALL_TIMEOUT_S) -> list[Outcome]:
-        """For calls that are meant to fail; the pool is not used again after a failed collective."""
+        """For calls that are meant to fail; a failed collective is the pool's last."""
         self.start(function, *arguments)
         return self.finish(timeout_s)
 

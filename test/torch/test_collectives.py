@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-REDUCED = [torch.float32, torch.bfloat16, torch.int64]
-MOVED = REDUCED + [torch.int32, torch.uint8]
+REDUCED = [torch.float32, torch.bfloat16, torch.int64, torch.int32]
+MOVED = REDUCED + [torch.uint8]
 OPS = {"sum": dist.ReduceOp.SUM, "avg": dist.ReduceOp.AVG, "min": dist.ReduceOp.MIN,
        "max": dist.ReduceOp.MAX}
 SIZES = [0, 1, 1000003]
@@ -15,7 +15,7 @@ CANARY = 77
 
 
 def pattern(size, dtype, rank):
-    """0 to 6, again and again, plus the rank: sums of four ranks fit in the 8 bits of a bfloat16."""
+    """0 to 6, again and again, plus the rank: sums of 4 ranks fit in a bfloat16's 8 bits."""
     return (torch.arange(size) % 7 + rank).to(dtype)
 
 
@@ -28,8 +28,8 @@ def reduced_pattern(size, dtype, op, rank_count):
     total = base * rank_count + rank_count * (rank_count - 1) // 2
     if op == "sum":
         return total.to(dtype)
-    if dtype == torch.int64:
-        return total // rank_count  # of positive numbers: towards zero
+    if not dtype.is_floating_point:
+        return (total // rank_count).to(dtype)  # of positive numbers: towards zero
     return (total.double() / rank_count).to(dtype)
 
 
@@ -57,9 +57,22 @@ def test_an_average_of_integers_rounds_towards_zero(pools, count, expected):
     assert pools.get(count).call(average_negative_integers) == [expected] * count
 
 
+def overflow(rank, rank_count):
+    tensors = [torch.tensor([torch.iinfo(dtype).max, -1], dtype=dtype)
+               for dtype in (torch.int32, torch.int64)]
+    for tensor in tensors:
+        dist.all_reduce(tensor)
+    return [tensor.tolist() for tensor in tensors]
+
+
+def test_sums_of_integers_wrap(two_ranks):
+    assert two_ranks.call(overflow) == [[[-2, -2], [-2, -2]]] * 2
+
+
 def reduce_special_values(rank, rank_count):
     nan, infinity = float("nan"), float("inf")
-    least = torch.tensor([nan if rank == 1 else 1.0, -0.0 if rank == 1 else 0.0, infinity, -infinity])
+    is_odd = rank == 1
+    least = torch.tensor([nan if is_odd else 1.0, -0.0 if is_odd else 0.0, infinity, -infinity])
     most = least.clone()
     dist.all_reduce(least, dist.ReduceOp.MIN)
     dist.all_reduce(most, dist.ReduceOp.MAX)

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Long runs: training that starts and ends again and again, a tensor beyond 2 GiB, simulator seeds.
+#   scripts/soak.sh                      everything
+#   RUNS=20 SEEDS=0:500 scripts/soak.sh  shorter
+#   scripts/soak.sh restarts|large|seeds one of them
+# Exits 1 when any of them failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+RUNS=${RUNS:-100}
+SEEDS=${SEEDS:-0:10000}
+SEED_SUITE=build/release/test/sim/seeds_test
+LARGE_KIB=$((14 * 1024 * 1024))  # free memory that the large tensor needs
+what=${1:-all}
+failed=0
+
+# Every run must end with status 0: also what happens after destroy_process_group() counts.
+restarts() {
+  local log bad=0 run
+  log=$(mktemp -d)
+  for ((run = 1; run <= RUNS; run++)); do
+    if ! timeout 180 .venv/bin/torchrun --standalone --nproc-per-node 2 \
+      test/torch/soak_restart.py >"$log/$run" 2>&1; then
+      bad=$((bad + 1))
+      echo "restarts: run $run failed; the end of $log/$run:"
+      tail -n 15 "$log/$run"
+    fi
+    [ -t 1 ] && printf '\r%d of %d runs, %d failed' "$run" "$RUNS" "$bad"
+  done
+  [ -t 1 ] && echo
+  echo "restarts: $((RUNS - bad)) of $RUNS runs of DDP at 2 ranks ended with status 0"
+  [ "$bad" = 0 ] && rm -r "$log"
+  return "$bad"
+}
+
+large() {
+  local free
+  free=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo 2>/dev/null || echo "$LARGE_KIB")
+  if [ "$free" -lt "$LARGE_KIB" ]; then
+    echo "large: skipped, it needs 14 GiB of free memory and $((free / 1024 / 1024)) are free"
+    return 0
+  fi
+  timeout 900 .venv/bin/torchrun --standalone --nproc-per-node 2 test/torch/soak_large.py
+}
+
+seeds() {
+  if [ ! -x "$SEED_SUITE" ]; then
+    echo "seeds: skipped, $SEED_SUITE is not built"
+    return 0
+  fi
+  "$SEED_SUITE" --seeds="$SEEDS"
+}
+
+case $what in
+  all) parts=(restarts large seeds) ;;
+  restarts | large | seeds) parts=("$what") ;;
+  *)
+    echo "soak: unknown part \"$what\"; there are restarts, large, seeds" >&2
+    exit 2
+    ;;
+esac
+for part in "${parts[@]}"; do
+  "$part" || {
+    failed=1
+    echo "soak: $part failed" >&2
+  }
+done
+exit "$failed"
