@@ -28,7 +28,9 @@ sim::WorldOptions world_options(uint64_t seed, bool reads_late) {
 
 SimGroupOptions forced(const Algorithm& algorithm,
                        const std::optional<PlanPortions>& portions = std::nullopt) {
-  return {.settings = {{"MCCL_ALGO", std::string(algorithm.name)}, {"MCCL_ALGO_STRICT", "1"}},
+  return {.settings = {{"MCCL_ALGO", std::string(algorithm.name)},
+                       {"MCCL_ALGO_STRICT", "1"},
+                       {"MCCL_LOG", "warning"}},
           .portions = portions,
           .prover = nullptr};
 }

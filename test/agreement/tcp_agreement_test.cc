@@ -54,7 +54,10 @@ void run_calls(const Algorithm& algorithm, int rank_count, const std::vector<Agr
     cases.push_back(std::make_unique<AgreementCase>(call, program));
   run_tcp_ranks(
       rank_count, [&](Communicator& communicator) { run_rank(communicator, cases); },
-      {{"MCCL_ALGO", std::string(algorithm.name)}, {"MCCL_ALGO_STRICT", "1"}}, portions);
+      {{"MCCL_ALGO", std::string(algorithm.name)},
+       {"MCCL_ALGO_STRICT", "1"},
+       {"MCCL_LOG", "warning"}},
+      portions);
 }
 
 struct AgreementParam {

@@ -90,6 +90,7 @@ SeedWorld draw_world(uint64_t seed, Prng& prng) {
   const std::array<const char*, 5> algorithms = {"", "ring", "all_pairs", "tree", ""};
   const std::string algorithm = pick(prng, algorithms);
   if (!algorithm.empty()) world.group.settings.emplace_back("MCCL_ALGO", algorithm);
+  world.group.settings.emplace_back("MCCL_LOG", "warning");
   const std::array<const char*, 3> profiles = {"loopback", "lan", "paper"};
   world.group.settings.emplace_back("MCCL_PROFILE", pick(prng, profiles));
   // The largest slices need grants; the others go under the standing ones.

@@ -5,12 +5,15 @@
 //   seeds_test --seeds=FIRST:COUNT  others: `make soak`, or one that failed, as in --seeds=1234:1
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sim/seed_run.h"
@@ -23,7 +26,6 @@ struct SeedRange {
   uint64_t count = 2'000;
 };
 
-// Seeds that failed once stay.
 constexpr uint64_t kRepeatEvery = 25;
 
 std::string run_and_repeat(uint64_t seed, const std::shared_ptr<ProgramProver>& prover) {
