@@ -27,8 +27,10 @@ bool SendStream::has_credit(size_t bytes) const {
 uint32_t SendStream::post(std::span<const iovec> pieces, const Fingerprint& fingerprint,
                           PooledBuffer owned) {
   MCCL_CHECK(!owners_.empty());
-  Message& message = messages_.emplace_back();
-  message.pieces.reserve(pieces.size());
+  Message& message = messages_.push();
+  message.pieces.clear();
+  message.first_piece = 0;
+  message.bytes = 0;
   for (const iovec& piece : pieces) {
     if (piece.iov_len == 0) continue;
     message.pieces.push_back(piece);
@@ -57,7 +59,8 @@ void SendStream::on_grant(const Grant& grant) {
 
 void SendStream::on_captured() {
   ++captured_;
-  messages_.pop_front();
+  messages_.front().owned = PooledBuffer();
+  messages_.pop();
   for (size_t index = 0; index < watchers_.size();) {
     if (!is_captured(watchers_[index].position)) {
       ++index;

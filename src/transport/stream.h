@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "transport/buffer_pool.h"
 #include "transport/frame.h"
+#include "transport/slot_ring.h"
 
 namespace mccl {
 
@@ -116,7 +117,7 @@ class SendStream {
   std::deque<Owner> owners_;
   std::deque<Grant> grants_;
   uint64_t first_open_sequence_ = 0;  // grants of earlier operations come too late to be of use
-  std::deque<Message> messages_;  // posted and not captured; the first `framed` ones are in frames
+  SlotRing<Message> messages_;  // posted and not captured; the first `framed` ones are in frames
   std::vector<Watcher> watchers_;
 };
 
