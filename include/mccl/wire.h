@@ -3,8 +3,8 @@
 //
 // Implementers guarantee: nothing here blocks but WireContext::poll; one thread at a time calls into
 // a context and its wires, with two exceptions: wake() may come from any thread, and while a poll()
-// blocks other threads may call poll() too, connect(), and read, write or close wires (but not destroy
-// them); each event goes to one of the polls.
+// blocks other threads may call poll() too, connect(), and read, write, close or destroy wires; each
+// event goes to one of the polls.
 // test/conformance/wire_test.cc checks every implementation.
 #pragma once
 

@@ -57,7 +57,7 @@ TimeNs Engine::expire() {
 }
 
 bool Engine::has_work() const {
-  if (!run_queue_.is_empty() || transport_.has_output()) return true;
+  if (!run_queue_.is_empty() || transport_.has_due_output()) return true;
   for (const auto& [communicator, group] : groups_)
     if (group->queue.in_flight_count() > 0) return true;
   return false;
@@ -107,7 +107,8 @@ void Engine::tell_members(uint64_t communicator, EngineGroup& group, const Statu
   for (const auto& [process, name] : group.members) {
     if (process == transport_.process_id()) continue;
     Link& link = transport_.link(process);
-    if (link.has_wire() && !link.is_failed()) link.send_leave(communicator, reason);
+    // A peer that has not connected yet learns of it when it does.
+    if (!link.is_failed()) link.send_leave(communicator, reason);
   }
 }
 
@@ -142,7 +143,7 @@ void Engine::on_leave(Link& link, uint64_t communicator, const Status& reason) {
 void Engine::on_link_failed(Link& link, const Status&) { doubtful_links_.insert(&link); }
 
 void Engine::judge_members_that_left(EngineGroup& group) {
-  for (const uint64_t process : group.left) doubtful_links_.insert(&transport_.link(process));
+  for (const uint64_t process : group.left) judge(transport_.link(process), group);
 }
 
 void Engine::judge_links() {

@@ -49,7 +49,7 @@ class Engine final : public LinkListener {
   // Fails what is overdue; returns the next deadline.
   TimeNs expire();
 
-  // Whether operations are in flight or bytes are to be written.
+  // Whether operations are in flight or bytes are to be written that somebody may wait for.
   bool has_work() const;
 
   EngineGroup& open_group(uint64_t communicator, OperationQueue::Words words);
@@ -57,7 +57,9 @@ class Engine final : public LinkListener {
   // Fails what is in flight with `reason`, tells the members, drops the group.
   void close_group(uint64_t communicator, const Status& reason);
 
-  // An operation was posted: those members that have left may be ones that it needs.
+  // An operation was posted: fails the group when it needs a member that has left. A rank leaves when
+  // it has got all that was sent to it, so a new operation that sends to it is one that it never made;
+  // what it sent before it left is parked and serves. Called before the lanes run.
   void judge_members_that_left(EngineGroup& group);
 
   Transport& transport() { return transport_; }

@@ -60,7 +60,12 @@ void Link::add_credit(RecvStream& stream, bool is_urgent) {
 }
 
 bool Link::has_output() const {
-  return frame_count_ > 0 || !ready_small_.empty() || !ready_large_.empty() || !credits_.empty() ||
+  return wire_ != nullptr && !is_failed() && (has_due_output() || !credits_.empty());
+}
+
+bool Link::has_due_output() const {
+  if (wire_ == nullptr || is_failed()) return false;
+  return frame_count_ > 0 || !ready_small_.empty() || !ready_large_.empty() || has_urgent_credit_ ||
          !grants_.empty() || !leaves_.empty();
 }
 
@@ -94,6 +99,7 @@ void Link::end_communicator(uint64_t communicator) {
   std::erase_if(ready_small_, belongs);
   std::erase_if(ready_large_, belongs);
   std::erase_if(credits_, belongs);
+  has_urgent_credit_ = has_urgent_credit_ && !credits_.empty();
   std::erase_if(grants_, [communicator](const GrantEntry& entry) {
     return entry.communicator == communicator;
   });

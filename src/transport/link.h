@@ -69,21 +69,26 @@ class Link {
   // Writes what is queued until the wire would block. Credits for small messages alone are held back
   // unless `is_idle`: they usually ride on the next data frame. Returns whether bytes were written.
   bool write(bool is_idle);
+  // Whether something is to be written, now or when the wire has room.
   bool has_output() const;
+  // Output that somebody may be waiting for: all but credits that wait for company.
+  bool has_due_output() const;
 
-  // Tells the peer that we left a communicator; queued behind data already framed.
+  // Tells the peer that we left a communicator; queued behind data already framed, and until there is
+  // a wire.
   void send_leave(uint64_t communicator, const Status& reason);
 
   // Drops every stream of the communicator. Bytes of frames under way are copied first, so that user
   // memory is free when this returns. Later frames for it are skipped.
   void end_communicator(uint64_t communicator);
 
-  // Calls visit(head) for each message that arrived before its communicator existed here.
+  // Calls visit(head) for each message that arrived, or began to, before its communicator existed here.
   template <typename Visitor>
   void visit_parked(uint64_t communicator, Visitor visit) const {
     for (const auto& [key, stream] : recv_streams_) {
       if (key.communicator != communicator) continue;
       for (const InMessage& message : stream->parked_) visit(message);
+      if (stream->is_arriving_) visit(stream->arriving_);
     }
   }
 

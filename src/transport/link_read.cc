@@ -253,6 +253,7 @@ Status Link::finish_control() {
       return Status::ok();
     }
     case FrameKind::Leave: {
+      if (ended_communicators_.contains(header_.communicator)) return Status::ok();
       const std::string text(reinterpret_cast<const char*>(control_.data()), control_.size());
       const bool is_known = header_.sequence <= static_cast<uint64_t>(StatusCode::Internal);
       const StatusCode code =

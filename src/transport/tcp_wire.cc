@@ -67,8 +67,8 @@ class TcpWire final : public Wire {
   TcpWire(const TcpWire&) = delete;
   TcpWire& operator=(const TcpWire&) = delete;
 
-  Status watch() { return poller_->add(socket_.number(), this); }
-  uint64_t token() const { return token_; }
+  // By its token, not its address: a thread that returns from the poll may find the wire destroyed.
+  Status watch() { return poller_->add(socket_.number(), reinterpret_cast<const void*>(token_)); }
 
   Result<size_t> write(std::span<const iovec> pieces) override;
   Result<size_t> read(std::span<const iovec> pieces) override;
@@ -248,9 +248,9 @@ void TcpContext::poll(int64_t timeout_ns, std::vector<WireEvent>& events) {
       is_acceptable = true;
       continue;
     }
-    const auto* wire = static_cast<const TcpWire*>(ready.owner);
-    events.push_back(
-        {.token = wire->token(), .readable = ready.readable, .writable = ready.writable});
+    events.push_back({.token = reinterpret_cast<uint64_t>(ready.owner),
+                      .readable = ready.readable,
+                      .writable = ready.writable});
   }
   if (is_acceptable) events.push_back({.acceptable = true});
 }

@@ -119,9 +119,9 @@ bool Transport::write(bool is_idle) {
   return has_written;
 }
 
-bool Transport::has_output() const {
+bool Transport::has_due_output() const {
   for (const std::unique_ptr<Link>& link : links_)
-    if (link->has_output()) return true;
+    if (link->has_due_output()) return true;
   return false;
 }
 

@@ -43,7 +43,8 @@ class Transport {
   bool read();
   // One write of each link that has output; see Link::write. Returns whether bytes were written.
   bool write(bool is_idle);
-  bool has_output() const;
+  // Whether a link has output that somebody may be waiting for.
+  bool has_due_output() const;
 
   // Connections that have not said a valid hello by their deadline are closed; the next deadline.
   TimeNs expire(TimeNs now);
