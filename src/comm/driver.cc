@@ -44,11 +44,15 @@ Driver::Driver(Engine& engine, WireContext& wires, bool has_thread)
 }
 
 Driver::~Driver() {
-  if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(token_);
+    std::unique_lock token(token_);
     is_stopping_ = true;
+    // Whoever still waits has a work that is done, and is about to see it.
+    done_.notify_all();
+    if (blocked_callers_ > 0) wires_.wake();
+    done_.wait(token, [this] { return callers_ == 0; });
   }
+  if (!thread_.joinable()) return;
   work_.notify_all();
   wires_.wake();
   thread_.join();
@@ -62,7 +66,7 @@ void Driver::set_wait_policy(const WaitPolicy& policy) {
 bool Driver::pass(bool is_idle) {
   const bool has_worked = engine_.pass(is_idle);
   if (has_worked)
-    while (engine_.pass(false)) {
+    while (contenders_.load(std::memory_order_relaxed) == 0 && engine_.pass(false)) {
     }
   if (engine_.completed_count() != seen_completed_) {
     seen_completed_ = engine_.completed_count();
@@ -78,14 +82,20 @@ void Driver::with_engine(const std::function<void()>& action, bool will_wait) {
   contenders_.fetch_sub(1, std::memory_order_relaxed);
   action();
   pass(false);
+  // Whoever listens sleeps on, so what waits for company goes out now.
+  if (is_driven_ && blocked_callers_ > 0) pass(true);
   if (will_wait || is_driven_ || !engine_.has_work()) return;
+  leave_work();
+}
+
+void Driver::leave_work() {
   if (blocked_ > 0) {
     // The thread listens already; without a time limit it would not see the new deadline.
+    pass(true);
     if (is_listening_idle_) wires_.wake();
     return;
   }
   has_left_work_ = true;
-  token.unlock();
   work_.notify_one();
 }
 
@@ -105,18 +115,18 @@ Status Driver::wait(const std::atomic<bool>& is_done, TimeNs deadline,
       is_driven_ = false;
       continue;
     }
-    done_.wait_for(token, std::chrono::nanoseconds(kSliceNs));
+    const TimeNs left = deadline - engine_.clock().now();
+    done_.wait_for(token, std::chrono::nanoseconds(std::clamp<TimeNs>(left, 0, kSliceNs)));
+    if (is_done.load(std::memory_order_acquire)) break;
     if (is_interrupted(token, interrupted)) status = Status(StatusCode::Aborted, kInterrupted);
     if (engine_.clock().now() >= deadline) status = Status(StatusCode::Timeout, "the wait timed out");
   }
   --callers_;
-  if (callers_ > 0) {
-    token.unlock();
+  // Told under the token: the destructor waits for the last caller and for nothing after it.
+  if (callers_ > 0 || is_stopping_) {
     done_.notify_all();
   } else if (engine_.has_work()) {
-    has_left_work_ = true;
-    token.unlock();
-    work_.notify_one();
+    leave_work();
   }
   return is_done.load(std::memory_order_acquire) ? Status::ok() : status;
 }
@@ -143,6 +153,7 @@ void Driver::drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>&
     if (pass(is_idle)) {
       last_work = now;
       is_idle = false;
+      if (contenders_.load(std::memory_order_relaxed) > 0) give_way(token);
       continue;
     }
     if (contenders_.load(std::memory_order_relaxed) > 0) give_way(token);
@@ -168,30 +179,35 @@ void Driver::drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>&
     } else if (now - last_work < policy_.spin_ns + policy_.yield_ns) {
       give_way(token);
     } else {
-      ++blocked_callers_;
-      listen(token, std::min({deadline, next_check, engine_.expire()}), caller_events_);
-      --blocked_callers_;
+      const TimeNs due = engine_.expire();
+      if (pass(true)) continue;  // something was overdue, and the peers are told
+      listen(token, std::min({deadline, next_check, due}), true);
+      is_idle = false;
       last_work = clock.now() - policy_.spin_ns - policy_.yield_ns;
     }
   }
 }
 
-// Blocks in the poll without the token.
-void Driver::listen(std::unique_lock<std::mutex>& token, TimeNs until,
-                    std::vector<WireEvent>& events) {
+// Blocks in the poll without the token. What arrived is handled before anything else: whoever
+// listened may be about to leave, and events are reported once.
+void Driver::listen(std::unique_lock<std::mutex>& token, TimeNs until, bool is_caller) {
   const TimeNs timeout = until == kNever ? -1 : std::max<TimeNs>(0, until - engine_.clock().now());
   ++blocked_;
+  blocked_callers_ += is_caller ? 1 : 0;
   token.unlock();
   std::vector<WireEvent> arrived;
   wires_.poll(timeout, arrived);
+  contenders_.fetch_add(1, std::memory_order_relaxed);
   token.lock();
+  contenders_.fetch_sub(1, std::memory_order_relaxed);
   --blocked_;
-  events.insert(events.end(), arrived.begin(), arrived.end());
+  blocked_callers_ -= is_caller ? 1 : 0;
+  engine_.add_events(arrived);
+  pass(false);
 }
 
 void Driver::run_thread() {
   std::unique_lock token(token_);
-  std::vector<WireEvent> events;
   while (!is_stopping_) {
     // Off the sockets while callers drive, and for a while after: they usually come back.
     const uint64_t seen_visits = visits_;
@@ -200,16 +216,22 @@ void Driver::run_thread() {
     // At the sockets until a caller comes.
     while (!is_stopping_ && callers_ == 0 && (visits_ == seen_visits || has_left_work_)) {
       has_left_work_ = false;
-      if (pass(false)) continue;
-      pass(true);
+      if (pass(false)) {
+        if (contenders_.load(std::memory_order_relaxed) > 0) give_way(token);
+        continue;
+      }
       TimeNs until = engine_.expire();
+      pass(true);
       is_listening_idle_ = !engine_.has_work();
       if (!is_listening_idle_) until = std::min(until, engine_.clock().now() + kSliceNs);
-      listen(token, until, events);
+      listen(token, until, false);
       is_listening_idle_ = false;
-      engine_.add_events(events);
-      events.clear();
-      pass(false);
+    }
+    // A caller that sleeps at the sockets: what this thread took in may wait for company, and the
+    // wake-up that brought it here may have been the caller's.
+    if (blocked_callers_ > 0) {
+      pass(true);
+      wires_.wake();
     }
   }
 }

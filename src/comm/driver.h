@@ -34,7 +34,7 @@ class Driver {
   // `engine` and `wires` outlive the driver. Without a thread only callers (or a simulator that calls
   // with_engine) drive.
   Driver(Engine& engine, WireContext& wires, bool has_thread);
-  // No caller may be inside.
+  // Every work is done; waits until callers that have not seen it yet have left.
   ~Driver();
 
   void set_wait_policy(const WaitPolicy& policy);
@@ -53,7 +53,9 @@ class Driver {
              const std::function<bool()>& interrupted, Status& status);
   // Passes until nothing is possible; tells waiters about completions.
   bool pass(bool is_idle);
-  void listen(std::unique_lock<std::mutex>& token, TimeNs until, std::vector<WireEvent>& events);
+  void listen(std::unique_lock<std::mutex>& token, TimeNs until, bool is_caller);
+  // The endpoint's thread is to see to what is left.
+  void leave_work();
   void give_way(std::unique_lock<std::mutex>& token);
 
   Engine& engine_;

@@ -71,7 +71,14 @@ EndpointCore::EndpointCore(const Config& config, std::unique_ptr<Clock> clock,
       own_clock_(std::move(clock)),
       own_wires_(std::move(wires)) {}
 
-EndpointCore::~EndpointCore() = default;
+EndpointCore::~EndpointCore() {
+  if (is_own_process()) return;
+  // A forked child has no thread to join, and what it removed from the poller would be the parent's.
+  (void)driver_.release();
+  (void)engine_.release();
+  (void)own_wires_.release();
+  (void)own_clock_.release();
+}
 
 void EndpointCore::start(WireContext& wires, const Clock& clock, uint64_t process_id, uint64_t token,
                          bool has_thread) {
