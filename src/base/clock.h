@@ -14,6 +14,11 @@ constexpr TimeNs kNsPerUs = 1'000;
 constexpr TimeNs kNsPerMs = 1'000'000;
 constexpr TimeNs kNsPerSecond = 1'000'000'000;
 
+// `timeout_ns` (not negative) after `now`; kNever when that is beyond the end of time.
+constexpr TimeNs deadline_after(TimeNs now, TimeNs timeout_ns) {
+  return timeout_ns > kNever - now ? kNever : now + timeout_ns;
+}
+
 // Implementers guarantee: now() never goes back. Any thread may call it.
 class Clock {
  public:

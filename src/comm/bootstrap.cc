@@ -72,7 +72,7 @@ Bootstrap::Bootstrap(Store& store, const Clock& clock, BootstrapOptions options)
     : store_(store),
       clock_(clock),
       options_(std::move(options)),
-      deadline_(clock.now() + options_.timeout_ns) {}
+      deadline_(deadline_after(clock.now(), options_.timeout_ns)) {}
 
 std::string Bootstrap::key_of_rank(int rank) const {
   return fmt::format("mccl/{}/rank/{}", options_.name, rank);

@@ -39,7 +39,7 @@ class PostedWork final : public Work, public OperationSink {
 
   Status wait(int64_t timeout_ns, const std::function<bool()>& interrupted) override {
     if (!is_done()) {
-      const TimeNs deadline = timeout_ns < 0 ? kNever : clock_.now() + timeout_ns;
+      const TimeNs deadline = timeout_ns < 0 ? kNever : deadline_after(clock_.now(), timeout_ns);
       const Status waited = driver_.wait(is_done_, deadline, interrupted);
       if (!waited.is_ok())
         return Status(waited.code(),
@@ -218,9 +218,6 @@ Status CommunicatorCore::connect_to(int peer) {
   if (link.is_failed())
     return Status(StatusCode::PeerLost,
                   "lost " + name_of(peer) + ": " + link.failure().message(), rank_, peer);
-  if (group_->left.contains(record.peer.process_id))
-    return Status(StatusCode::PeerLost, name_of(peer) + " has destroyed the communicator", rank_,
-                  peer);
   return endpoint_.engine().transport().connect(record.peer);
 }
 
@@ -289,7 +286,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   Result<const std::vector<LaneStreams>*> streams =
       find_streams(plan, *code, call.root, set, instances);
   if (!streams.is_ok()) {
-    if (streams.status().code() == StatusCode::PeerLost) queue.fail(streams.status());
+    queue.fail(streams.status());  // the peers take this ticket, we cannot
     return streams.status();
   }
 
@@ -313,7 +310,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
       {call.collective, call.dtype, call.op, call.root, call.count, plan.hash});
   const TimeNs timeout =
       options.timeout_ns < 0 ? endpoint_.config().timeout_ns : options.timeout_ns;
-  spec.deadline = clock.now() + timeout;
+  spec.deadline = deadline_after(clock.now(), timeout);
   spec.sink = work;
   ProgramCount& counter = counters_[plan.counter];
   ++counter.calls;
