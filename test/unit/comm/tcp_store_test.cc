@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -53,6 +54,9 @@ class RawClient {
   explicit RawClient(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     const SocketAddress address = parse_host("127.0.0.1", static_cast<uint16_t>(port)).value();
     EXPECT_EQ(::connect(socket_.number(), address.raw(), address.length_bytes), 0);
+    // A server that does not close is a failure, not a test without end.
+    const timeval limit{.tv_sec = 10, .tv_usec = 0};
+    ::setsockopt(socket_.number(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
   void send(const std::string& bytes) {
     EXPECT_EQ(::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
@@ -64,6 +68,7 @@ class RawClient {
     std::array<char, 4096> part;
     for (;;) {
       const ssize_t count = ::recv(socket_.number(), part.data(), part.size(), 0);
+      EXPECT_TRUE(count >= 0 || errno == ECONNRESET) << error_text(errno);
       if (count <= 0) return all;
       all.append(part.data(), static_cast<size_t>(count));
     }
@@ -215,12 +220,26 @@ TEST(StoreServer, RefusesLengthsAboveItsLimitsByTheHeaderAlone) {
 
 TEST(StoreServer, CutsOffAClientThatDoesNotWaitForItsAnswer) {
   const auto server = make_server();
+  const auto store = connect_to(*server);
   StoreRequestHeader parked;
   parked.key_bytes = 1;
   parked.timeout_ns = kLongNs;
   RawClient client(server->port());
   client.send(bytes_of(parked) + "k");
+  // When the second answer is here, a round that began after the client's request has ended.
+  EXPECT_EQ(get_value(*store, "other", 0), std::nullopt);
+  EXPECT_EQ(get_value(*store, "other", 0), std::nullopt);
   client.send(bytes_of(parked) + "k");
+  EXPECT_EQ(client.read_to_end(), "");
+}
+
+TEST(StoreServer, CutsOffAClientThatSendsTwoRequestsAtOnce) {
+  const auto server = make_server();
+  StoreRequestHeader parked;
+  parked.key_bytes = 1;
+  parked.timeout_ns = kLongNs;
+  RawClient client(server->port());
+  client.send(bytes_of(parked) + "k" + bytes_of(parked) + "k");
   EXPECT_EQ(client.read_to_end(), "");
 }
 
