@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 r"""Trains a small vision transformer on scikit-learn's digits with stock DistributedDataParallel.
 
-One process:        python examples/train_digits.py
-Four on this host:  torchrun --standalone --nproc-per-node 4 examples/train_digits.py
-Two hosts:          torchrun --nnodes 2 --node-rank R --master-addr HOST --nproc-per-node 2 \
-                        examples/train_digits.py
+One process:  python examples/train_digits.py
+Four ranks:   torchrun --standalone --nproc-per-node 4 examples/train_digits.py
+Two hosts:    torchrun --nnodes 2 --node-rank R --master-addr HOST --nproc-per-node 2 \
+                  examples/train_digits.py
 
-The global batch is the same whatever the number of ranks and is split into equal shares, so that the
-mean of the ranks' gradients is the gradient of the one process: losses must agree to rounding. Rank 0
+The global batch is the same whatever the number of ranks and is split into equal shares, so that
+the mean of the ranks' gradients is the gradient of the one process: losses must agree to rounding.
+Rank 0
 writes the results as JSON, to --results or else to standard output.
 """
 

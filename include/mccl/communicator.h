@@ -30,13 +30,13 @@ class CommunicatorCore;
 struct EndpointOptions {
   // Settings by their environment names, instead of the process's environment when not empty.
   std::vector<std::pair<std::string, std::string>> settings = {};
-  // The rendezvous host, if there is one: the listener takes the address that routes to it. Numeric or
-  // a name; loopback keeps the endpoint on loopback.
+  // The rendezvous host, if there is one: the listener takes the address that routes to it. Numeric
+  // or a name; loopback keeps the endpoint on loopback.
   std::string master_address = {};
 };
 
-// This process among others: one listener, one connection per peer process, one engine and its thread.
-// Idle, it uses no CPU. Destroy it after its communicators.
+// This process among others: one listener, one connection per peer process, one engine and its
+// thread. Idle, it uses no CPU. Destroy it after its communicators.
 class Endpoint {
  public:
   static Result<std::unique_ptr<Endpoint>> create(const EndpointOptions& options);
@@ -66,8 +66,8 @@ class Work {
   virtual Status status() const = 0;
 
   // Blocks until the work is done, `timeout_ns` has passed (Timeout; the work goes on) or
-  // `interrupted` returns true (Aborted; asked about ten times a second, may be empty). Negative: no
-  // limit. The waiting thread moves data itself. Any thread.
+  // `interrupted` returns true (Aborted; asked about ten times a second, may be empty). Negative:
+  // no limit. The waiting thread moves data itself. Any thread.
   virtual Status wait(int64_t timeout_ns = -1, const std::function<bool()>& interrupted = {}) = 0;
 
   // The number of the call in its communicator, from 0.
@@ -126,9 +126,9 @@ struct OutputBlock {
 
 class Communicator {
  public:
-  // Meets the other ranks through the store and agrees on settings and plans; connections are made on
-  // first use. Blocks until all ranks are there. Timeout names the ranks that are missing; Mismatch
-  // names a setting that differs and both values.
+  // Meets the other ranks through the store and agrees on settings and plans; connections are made
+  // on first use. Blocks until all ranks are there. Timeout names the ranks that are missing;
+  // Mismatch names a setting that differs and both values.
   static Result<std::unique_ptr<Communicator>> create(Endpoint& endpoint, Store& store, int rank,
                                                       int rank_count,
                                                       const CommunicatorOptions& options);
@@ -156,7 +156,8 @@ class Communicator {
   // Done when every rank has called it.
   Result<std::shared_ptr<Work>> barrier(CallOptions options = {});
 
-  // Fails everything in flight and later, here and at the peers, with `reason`. Any thread, idempotent.
+  // Fails everything in flight and later, here and at the peers, with `reason`. Any thread,
+  // idempotent.
   void abort(const std::string& reason);
 
   CommunicatorStats stats() const;

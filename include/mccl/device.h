@@ -2,8 +2,8 @@
 //
 // Implementers guarantee law L6: bitwise commutative and equal on every CPU; half types are rounded
 // to nearest even by integer code with subnormals kept; min and max are IEEE 754-2019 minimum and
-// maximum, a NaN result is one constant per type; integers wrap; the floating-point control register
-// is set and restored. test/conformance/device_test.cc checks every implementation.
+// maximum, a NaN result is one constant per type; integers wrap; the floating-point control
+// register is set and restored. test/conformance/device_test.cc checks every implementation.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,8 @@ class Device {
   virtual bool supports(DataType dtype, ReduceOp op) const = 0;
 
   // result[i] = op(left[i], right[i]) for `count` elements. `result` may be `left` or `right`, else
-  // they do not overlap. Any alignment. Avg adds; the division is divide(). Any thread, does not block.
+  // they do not overlap. Any alignment. Avg adds; the division is divide(). Any thread, does not
+  // block.
   virtual void reduce(DataType dtype, ReduceOp op, void* result, const void* left,
                       const void* right, size_t count) const = 0;
 
@@ -31,7 +32,8 @@ class Device {
   virtual void fold(DataType dtype, ReduceOp op, std::span<void* const> destinations,
                     std::span<const void* const> sources, size_t count) const = 0;
 
-  // data[i] = data[i] / divisor by one true division (integers toward zero): the second half of Avg.
+  // data[i] = data[i] / divisor by one true division (integers toward zero): the second half of
+  // Avg.
   virtual void divide(DataType dtype, void* data, size_t count, int64_t divisor) const = 0;
 };
 

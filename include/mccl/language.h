@@ -1,5 +1,6 @@
-// The chunk language: an algorithm is a few loops of copy, reduce and fold over chunks of all ranks.
-// Lanes, channels, fusion into receive-reduce-send and dependences are worked out by lower().
+// The chunk language: an algorithm is a few loops of copy, reduce and fold over chunks of all
+// ranks. Lanes, channels, fusion into receive-reduce-send and dependences are worked out by
+// lower().
 //
 //   ProgramBuilder ring("all_reduce_ring", Collective::AllReduce, rank_count, rank_count);
 //   Chunk value = ring.input(0, 0);
@@ -7,9 +8,9 @@
 //   value = ring.copy(value, ring.output(2, 0));
 //   Result<Program> program = ring.lower();
 //
-// A statement whose operands lie on two ranks moves a message. Statements take effect in the order in
-// which they are written, on the whole machine at once; lower() keeps every dependence of that order
-// and nothing more. See src/algorithms for complete programs.
+// A statement whose operands lie on two ranks moves a message. Statements take effect in the order
+// in which they are written, on the whole machine at once; lower() keeps every dependence of that
+// order and nothing more. See src/algorithms for complete programs.
 #pragma once
 
 #include <memory>
@@ -21,7 +22,8 @@
 
 namespace mccl {
 
-// A place: `count` neighbouring chunks of a buffer of a rank. A value type; naming a place reads nothing.
+// A place: `count` neighbouring chunks of a buffer of a rank. A value type; naming a place reads
+// nothing.
 struct Chunk {
   int rank = 0;
   Buffer buffer = Buffer::Input;
@@ -33,8 +35,8 @@ struct Chunk {
 // Where the author wants a statement; -1 leaves it to lower().
 struct Placement {
   int channel = -1;  // of the message
-  // Statements of one rank with the same lane key share a lane; different keys never do. A key is any
-  // number from 0; lower() refuses a lane that would need two send or two receive peers.
+  // Statements of one rank with the same lane key share a lane; different keys never do. A key is
+  // any number from 0; lower() refuses a lane that would need two send or two receive peers.
   int send_lane = -1;  // of the message's sending half (and of local statements)
   int recv_lane = -1;  // of its receiving half
 };
@@ -65,8 +67,8 @@ class ProgramBuilder {
   Chunk copy(Chunk from, Chunk to, Placement placement = {},
              SourceLine line = SourceLine::current());
 
-  // result = op(moving, staying), where `result` is on staying's rank. Returns `result`. When `moving`
-  // lies on another rank it travels as one message. `result` may equal `staying`.
+  // result = op(moving, staying), where `result` is on staying's rank. Returns `result`. When
+  // `moving` lies on another rank it travels as one message. `result` may equal `staying`.
   Chunk reduce(Chunk moving, Chunk staying, Chunk result, Placement placement = {},
                SourceLine line = SourceLine::current());
 
@@ -89,9 +91,9 @@ class ProgramBuilder {
   std::unique_ptr<State> state_;
 };
 
-// `instances` disjoint copies of a program: chunk c becomes chunks c*instances .. +instances-1, each
-// copy on channels of its own. Plans of built-ins have instances as a parameter instead; this is for
-// programs that are written out.
+// `instances` disjoint copies of a program: chunk c becomes chunks c*instances .. +instances-1,
+// each copy on channels of its own. Plans of built-ins have instances as a parameter instead; this
+// is for programs that are written out.
 Result<Program> replicate(const Program& program, int instances);
 
 }  // namespace mccl

@@ -5,9 +5,10 @@
 // ceil(count / chunk_count) elements, the last ones shorter or empty (law L4). Programs do not know
 // element counts, types, slices or instances: those belong to the call's plan.
 //
-// Order (law L1): a lane runs all its steps on slice 0, then all on slice 1, and so on. A step waits
-// for its message, its credit and its dependences, then takes and gives in one transition. Each step
-// that sends (receives) gives (takes) exactly one message per iteration, of all chunks of its span.
+// Order (law L1): a lane runs all its steps on slice 0, then all on slice 1, and so on. A step
+// waits for its message, its credit and its dependences, then takes and gives in one transition.
+// Each step that sends (receives) gives (takes) exactly one message per iteration, of all chunks of
+// its span.
 #pragma once
 
 #include <compare>

@@ -17,14 +17,14 @@ namespace mccl {
 enum class StatusCode : uint8_t {
   Ok,
   InvalidArgument,  // the call is wrong: fix the call
-  Unsupported,      // the call is legal, this build does not serve it: the message names what it does
-  NotProven,        // the verifier refused the program: the message holds the counter-example
-  Mismatch,         // two ranks made different calls, or run with different settings
-  Network,          // an address, a socket or the store failed
-  PeerLost,         // a peer closed its connection or vanished
-  Timeout,          // a deadline passed: the message names who was waited for
-  Aborted,          // the communicator was aborted or destroyed, or the wait was interrupted
-  Internal,         // a promise between our own parts was broken
+  Unsupported,  // the call is legal, this build does not serve it: the message names what it does
+  NotProven,    // the verifier refused the program: the message holds the counter-example
+  Mismatch,     // two ranks made different calls, or run with different settings
+  Network,      // an address, a socket or the store failed
+  PeerLost,     // a peer closed its connection or vanished
+  Timeout,      // a deadline passed: the message names who was waited for
+  Aborted,      // the communicator was aborted or destroyed, or the wait was interrupted
+  Internal,     // a promise between our own parts was broken
 };
 
 // The spelling used in messages and logs, for example "peer lost".
@@ -75,10 +75,11 @@ class [[nodiscard]] Result {
 };
 
 // Leaves the enclosing function with the Status of `expression` unless it is ok.
-#define MCCL_RETURN_IF_ERROR(expression)                              \
-  do {                                                                \
-    ::mccl::Status mccl_status_ = (expression);                       \
-    if (!mccl_status_.is_ok()) [[unlikely]] return mccl_status_;      \
+#define MCCL_RETURN_IF_ERROR(expression)        \
+  do {                                          \
+    ::mccl::Status mccl_status_ = (expression); \
+    if (!mccl_status_.is_ok()) [[unlikely]]     \
+      return mccl_status_;                      \
   } while (false)
 
 }  // namespace mccl

@@ -1,5 +1,5 @@
-// Where ranks find each other: a small key-value store that all of them reach. Used at start-up only;
-// no collective touches it (law L10).
+// Where ranks find each other: a small key-value store that all of them reach. Used at start-up
+// only; no collective touches it (law L10).
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class Store {
   // Publishes a value. Network when the server is gone.
   virtual Status set(const std::string& key, const std::string& value) = 0;
 
-  // The value, or nothing when it has not been set within `timeout_ns`; 0 looks once. Blocks at most so
-  // long. Network when the server is gone.
+  // The value, or nothing when it has not been set within `timeout_ns`; 0 looks once. Blocks at
+  // most so long. Network when the server is gone.
   virtual Result<std::optional<std::string>> get(const std::string& key, int64_t timeout_ns) = 0;
 };
 

@@ -1,11 +1,11 @@
 // For writers of wires: bytes between two endpoints, in order, without message boundaries. Frames,
 // credits, matching and failure wording live once, above this interface, in src/transport.
 //
-// Implementers guarantee: nothing here blocks but WireContext::poll; one thread at a time calls into
-// a context and its wires, with two exceptions: wake() may come from any thread, and while a poll()
-// blocks other threads may call poll() too, connect(), and read, write, close or destroy wires; each
-// event goes to one of the polls.
-// test/conformance/wire_test.cc checks every implementation.
+// Implementers guarantee: nothing here blocks but WireContext::poll; one thread at a time calls
+// into a context and its wires, with two exceptions: wake() may come from any thread, and while a
+// poll() blocks other threads may call poll() too, connect(), and read, write, close or destroy
+// wires; each event goes to one of the polls. test/conformance/wire_test.cc checks every
+// implementation.
 #pragma once
 
 #include <sys/uio.h>
@@ -25,14 +25,14 @@ class Wire {
  public:
   virtual ~Wire() = default;
 
-  // Takes a prefix of the concatenated pieces and returns its length in bytes; 0 means "would block",
-  // also while the connection is still being made. The bytes have left the caller's memory when this
-  // returns. PeerLost or Network once the connection is gone.
+  // Takes a prefix of the concatenated pieces and returns its length in bytes; 0 means "would
+  // block", also while the connection is still being made. The bytes have left the caller's memory
+  // when this returns. PeerLost or Network once the connection is gone.
   virtual Result<size_t> write(std::span<const iovec> pieces) = 0;
 
-  // Fills a prefix of the concatenated pieces and returns its length in bytes; 0 means "nothing now".
-  // PeerLost at end of stream or when the peer reset the connection, Network on any other failure.
-  // Bytes that arrived before are read first, also when write() has failed already.
+  // Fills a prefix of the concatenated pieces and returns its length in bytes; 0 means "nothing
+  // now". PeerLost at end of stream or when the peer reset the connection, Network on any other
+  // failure. Bytes that arrived before are read first, also when write() has failed already.
   virtual Result<size_t> read(std::span<const iovec> pieces) = 0;
 
   // Ends the connection at once; bytes not yet sent may be lost. Idempotent.
@@ -59,15 +59,16 @@ class WireContext {
   // What peers pass to connect(): "tcp://192.168.1.7:40112". Fixed once the context exists.
   virtual std::string address() const = 0;
 
-  // Starts a connection and returns at once; failure shows in the wire's read and write. `token` comes
-  // back in events. InvalidArgument for an address of another kind of wire.
+  // Starts a connection and returns at once; failure shows in the wire's read and write. `token`
+  // comes back in events. InvalidArgument for an address of another kind of wire.
   virtual Result<std::unique_ptr<Wire>> connect(const std::string& address, uint64_t token) = 0;
 
   // One incoming connection, or null when none waits.
   virtual std::unique_ptr<Wire> accept(uint64_t token) = 0;
 
-  // Appends events. Blocks until there is one, wake() was called, or `timeout_ns` has passed; 0 never
-  // blocks, a negative value waits without limit. A signal that this thread handles ends it, too.
+  // Appends events. Blocks until there is one, wake() was called, or `timeout_ns` has passed; 0
+  // never blocks, a negative value waits without limit. A signal that this thread handles ends it,
+  // too.
   virtual void poll(int64_t timeout_ns, std::vector<WireEvent>& events) = 0;
 
   // Ends a poll() that blocks now, or the next one. Any thread; async-signal-safe is not promised.

@@ -1,8 +1,8 @@
 #include "backend.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
@@ -16,13 +16,18 @@ namespace {
 // ReduceOp and dtype names for refusals, with what is served.
 ReduceOp reduce_op_of(const c10d::ReduceOp& op) {
   switch (op.op_) {
-    case c10d::ReduceOp::SUM: return ReduceOp::Sum;
-    case c10d::ReduceOp::AVG: return ReduceOp::Avg;
-    case c10d::ReduceOp::MIN: return ReduceOp::Min;
-    case c10d::ReduceOp::MAX: return ReduceOp::Max;
-    default: break;
+    case c10d::ReduceOp::SUM:
+      return ReduceOp::Sum;
+    case c10d::ReduceOp::AVG:
+      return ReduceOp::Avg;
+    case c10d::ReduceOp::MIN:
+      return ReduceOp::Min;
+    case c10d::ReduceOp::MAX:
+      return ReduceOp::Max;
+    default:
+      break;
   }
-  static constexpr const char* kNames[] = {"SUM",  "AVG", "PRODUCT", "MIN",         "MAX",
+  static constexpr const char* kNames[] = {"SUM",  "AVG", "PRODUCT", "MIN",        "MAX",
                                            "BAND", "BOR", "BXOR",    "PREMUL_SUM", "UNUSED"};
   C10_THROW_ERROR(NotImplementedError,
                   c10::str("mccl: ReduceOp.", kNames[static_cast<size_t>(op.op_)],
@@ -32,19 +37,24 @@ ReduceOp reduce_op_of(const c10d::ReduceOp& op) {
 // Of a call that only moves elements, or of one that reduces them.
 DataType dtype_of(const at::Tensor& tensor, bool reduces) {
   switch (tensor.scalar_type()) {
-    case at::kFloat: return DataType::Float32;
-    case at::kBFloat16: return DataType::BFloat16;
-    case at::kLong: return DataType::Int64;
+    case at::kFloat:
+      return DataType::Float32;
+    case at::kBFloat16:
+      return DataType::BFloat16;
+    case at::kLong:
+      return DataType::Int64;
     case at::kInt:
       if (!reduces) return DataType::Int32;
       break;
     case at::kByte:
       if (!reduces) return DataType::UInt8;
       break;
-    default: break;
+    default:
+      break;
   }
   C10_THROW_ERROR(NotImplementedError,
-                  c10::str("mccl: dtype ", tensor.scalar_type(), " is not supported; supported are "
+                  c10::str("mccl: dtype ", tensor.scalar_type(),
+                           " is not supported; supported are "
                            "torch.float32, torch.bfloat16, torch.int64, torch.int32",
                            reduces ? "" : ", torch.uint8"));
 }
@@ -57,9 +67,9 @@ const at::Tensor& single(const std::vector<at::Tensor>& tensors, const char* cal
 
 void check_tensor(const at::Tensor& tensor, const char* call) {
   if (!tensor.device().is_cpu())
-    C10_THROW_ERROR(NotImplementedError, c10::str("mccl: ", call, " of a tensor on ",
-                                                  tensor.device(),
-                                                  " is not supported; supported is cpu"));
+    C10_THROW_ERROR(NotImplementedError,
+                    c10::str("mccl: ", call, " of a tensor on ", tensor.device(),
+                             " is not supported; supported is cpu"));
   if (tensor.layout() != at::kStrided)
     C10_THROW_ERROR(NotImplementedError,
                     c10::str("mccl: ", call, " of a ", tensor.layout(),
@@ -68,9 +78,8 @@ void check_tensor(const at::Tensor& tensor, const char* call) {
 
 void check_output(const at::Tensor& tensor, const char* call) {
   check_tensor(tensor, call);
-  TORCH_CHECK_VALUE(at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
-                    "mccl: the output of ", call,
-                    " has elements that share memory (an expanded tensor); pass a clone");
+  TORCH_CHECK_VALUE(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, "mccl: the output of ",
+                    call, " has elements that share memory (an expanded tensor); pass a clone");
 }
 
 // The tensor itself, or a contiguous stand-in.
@@ -125,8 +134,8 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
     interrupt = hooks_.take_interrupt();
     return interrupt != nullptr;
   };
-  Result<std::unique_ptr<Communicator>> communicator = Communicator::create(
-      *shared_->endpoint, meeting_place, rank, size, communicator_options);
+  Result<std::unique_ptr<Communicator>> communicator =
+      Communicator::create(*shared_->endpoint, meeting_place, rank, size, communicator_options);
   if (interrupt != nullptr) std::rethrow_exception(interrupt);
   throw_unless_ok(communicator.status());
   communicator_ = std::move(communicator).value();
@@ -180,7 +189,8 @@ Backend::WorkPointer Backend::post(c10d::OpType type, const char* title, Tensors
                                              std::move(outputs), std::move(copies),
                                              hooks_.take_interrupt, shared->completions, !is_async);
   CallOptions options;
-  const std::chrono::milliseconds limit = timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
+  const std::chrono::milliseconds limit =
+      timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
   options.timeout_ns = std::chrono::nanoseconds(limit).count();
   options.will_wait = !is_async;
   // Held by the engine until the operation is over; a dropped Work completes all the same.
@@ -200,9 +210,9 @@ Backend::WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceO
   const bool is_widened = tensor.scalar_type() == at::kInt;
   const DataType dtype = is_widened ? DataType::Int64 : dtype_of(tensor, true);
   const ReduceOp op = reduce_op_of(options.reduceOp);
-  const at::Tensor staged =
-      is_widened ? tensor.to(at::kLong, false, false, at::MemoryFormat::Contiguous)
-                 : stage(tensor, true);
+  const at::Tensor staged = is_widened
+                                ? tensor.to(at::kLong, false, false, at::MemoryFormat::Contiguous)
+                                : stage(tensor, true);
   std::vector<CopyBack> copies;
   add_copy(staged, tensor, copies);
   void* data = staged.data_ptr();

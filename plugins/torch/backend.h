@@ -2,15 +2,14 @@
 // errors and waiting live below.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
-#include <torch/csrc/distributed/c10d/Types.hpp>
-
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
 #include "mccl/communicator.h"
@@ -18,7 +17,8 @@
 
 namespace mccl {
 
-// What the core of the plug-in needs of the interpreter and does not include: supplied by bindings.cc.
+// What the core of the plug-in needs of the interpreter and does not include: supplied by
+// bindings.cc.
 struct InterpreterHooks {
   // What a signal handler raises (Ctrl-C), or null. Any thread, takes the lock itself.
   TakeInterrupt take_interrupt;
@@ -73,8 +73,7 @@ class Backend final : public c10d::Backend {
                    std::vector<CopyBack> copies, std::chrono::milliseconds timeout, bool is_async,
                    const Post& post);
   WorkPointer gather_blocks(c10d::OpType type, const char* title, const at::Tensor& input,
-                            Tensors blocks, Tensors outputs,
-                            const c10d::AllgatherOptions& options);
+                            Tensors blocks, Tensors outputs, const c10d::AllgatherOptions& options);
   static std::shared_ptr<Shared> share(const std::string& master_address);
 
   InterpreterHooks hooks_;

@@ -1,9 +1,8 @@
-// The Python face of the back end, and what the rest of the plug-in needs of the interpreter. The only
-// file that includes Python.
-#include <torch/csrc/utils/pybind.h>
-
+// The Python face of the back end, and what the rest of the plug-in needs of the interpreter. The
+// only file that includes Python.
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "backend.h"
 
@@ -20,8 +19,8 @@ bool is_finalizing() {
 #endif
 }
 
-// Signals are handled on the main thread only; elsewhere PyErr_CheckSignals does nothing. The binding
-// that waits gives the handler's own exception back to Python.
+// Signals are handled on the main thread only; elsewhere PyErr_CheckSignals does nothing. The
+// binding that waits gives the handler's own exception back to Python.
 std::exception_ptr take_interrupt() {
   if (is_finalizing()) return nullptr;
   const py::gil_scoped_acquire lock;
@@ -87,23 +86,23 @@ PYBIND11_MODULE(_C, module) {
   py::class_<Backend::Options, c10::intrusive_ptr<Backend::Options>, c10d::Backend::Options>(
       module, "Options", "Options of a process group of back end mccl.")
       .def(py::init<std::chrono::milliseconds>(), py::arg("timeout") = kBackendDefaultTimeout)
-      .def("__copy__", [](const Backend::Options& self) {
-        return c10::make_intrusive<Backend::Options>(self);
-      })
+      .def("__copy__",
+           [](const Backend::Options& self) { return c10::make_intrusive<Backend::Options>(self); })
       .def("__deepcopy__", [](const Backend::Options& self, const py::dict&) {
         return c10::make_intrusive<Backend::Options>(self);
       });
   py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
       .def(py::init(&make_backend), py::arg("store"), py::arg("rank"), py::arg("size"),
            py::arg("options"), py::arg("master_address") = "")
-      .def("stats", [](Backend& self) {
-        CommunicatorStats stats;
-        {
-          const py::gil_scoped_release release;
-          stats = self.stats();
-        }
-        return to_dict(stats);
-      })
+      .def("stats",
+           [](Backend& self) {
+             CommunicatorStats stats;
+             {
+               const py::gil_scoped_release release;
+               stats = self.stats();
+             }
+             return to_dict(stats);
+           })
       .def("explain", &explain, py::arg("collective"), py::arg("bytes"));
 }
 

@@ -1,5 +1,5 @@
-// Where Works and Futures complete: callbacks of a Future may run Python, which must never happen on
-// the engine's thread or under its token.
+// Where Works and Futures complete: callbacks of a Future may run Python, which must never happen
+// on the engine's thread or under its token.
 #pragma once
 
 #include <condition_variable>
@@ -14,8 +14,8 @@ namespace mccl {
 class CompletionThread {
  public:
   CompletionThread() : thread_([this] { run(); }) {}
-  // Runs what was posted, then ends. The caller must not hold the interpreter lock, which a callback
-  // may want.
+  // Runs what was posted, then ends. The caller must not hold the interpreter lock, which a
+  // callback may want.
   ~CompletionThread();
   CompletionThread(const CompletionThread&) = delete;
   CompletionThread& operator=(const CompletionThread&) = delete;

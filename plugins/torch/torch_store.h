@@ -2,6 +2,7 @@
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
+
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "mccl/store.h"

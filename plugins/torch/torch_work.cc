@@ -11,17 +11,21 @@ namespace mccl {
 
 void throw_unless_ok(const Status& status) {
   switch (status.code()) {
-    case StatusCode::Ok: return;
-    case StatusCode::InvalidArgument: C10_THROW_ERROR(ValueError, "mccl: " + status.message());
+    case StatusCode::Ok:
+      return;
+    case StatusCode::InvalidArgument:
+      C10_THROW_ERROR(ValueError, "mccl: " + status.message());
     case StatusCode::Unsupported:
       C10_THROW_ERROR(NotImplementedError, "mccl: " + status.message());
-    case StatusCode::Network: C10_THROW_ERROR(DistNetworkError, "mccl: " + status.message());
+    case StatusCode::Network:
+      C10_THROW_ERROR(DistNetworkError, "mccl: " + status.message());
     case StatusCode::NotProven:
     case StatusCode::Mismatch:
     case StatusCode::PeerLost:
     case StatusCode::Timeout:
     case StatusCode::Aborted:
-    case StatusCode::Internal: break;
+    case StatusCode::Internal:
+      break;
   }
   C10_THROW_ERROR(DistBackendError, "mccl: " + status.message());
 }
@@ -47,8 +51,9 @@ TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, std::vector
       completions_(completions),
       completes_in_wait_(completes_in_wait),
       take_interrupt_(std::move(take_interrupt)),
-      future_(c10::make_intrusive<c10::ivalue::Future>(
-          c10::ListType::create(c10::TensorType::get()))) {}
+      future_(
+          c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
+}
 
 void TorchWork::post_completion(const Status& status) {
   auto self = c10::intrusive_ptr<TorchWork>::reclaim_copy(this);
@@ -106,11 +111,12 @@ bool TorchWork::isCompleted() {
   return completed_;
 }
 
-bool TorchWork::isSuccess() const { return work_->is_done() && work_->status().is_ok(); }
+bool TorchWork::isSuccess() const {
+  return work_->is_done() && work_->status().is_ok();
+}
 
 bool TorchWork::wait(std::chrono::milliseconds timeout) {
-  const int64_t timeout_ns =
-      timeout == kNoTimeout ? -1 : std::chrono::nanoseconds(timeout).count();
+  const int64_t timeout_ns = timeout == kNoTimeout ? -1 : std::chrono::nanoseconds(timeout).count();
   std::exception_ptr interrupt;
   const Status status = work_->wait(timeout_ns, [&] {
     interrupt = take_interrupt_();

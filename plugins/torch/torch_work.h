@@ -2,11 +2,11 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
-#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <exception>
 #include <functional>
 #include <memory>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 #include <vector>
 
@@ -15,7 +15,8 @@
 
 namespace mccl {
 
-// A result that was received into memory of ours and still has to be copied into the caller's tensor.
+// A result that was received into memory of ours and still has to be copied into the caller's
+// tensor.
 struct CopyBack {
   at::Tensor from;
   at::Tensor to;
@@ -65,8 +66,8 @@ class TorchWork final : public c10d::Work {
   std::vector<CopyBack> copies_;
   bool has_copies_;
   CompletionThread& completions_;
-  // Under mutex_: who completes. A work that completes in wait() and whose Future somebody asked for
-  // is handed to the completion thread after all.
+  // Under mutex_: who completes. A work that completes in wait() and whose Future somebody asked
+  // for is handed to the completion thread after all.
   bool completes_in_wait_;
   bool is_over_ = false;
   bool is_claimed_ = false;

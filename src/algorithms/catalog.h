@@ -19,12 +19,13 @@ struct Fraction {
 // Closed form, a test compares it with the lowered program for small rank counts. S = bytes of a
 // block for all_reduce and broadcast, of the whole output for all_gather.
 struct AlgorithmCost {
-  int hops = 0;              // messages on the longest chain of dependent messages
-  int messages = 0;          // messages that the busiest rank sends in one iteration
-  Fraction bytes_sent;       // by the busiest rank, over S
-  Fraction bytes_reduced;    // by the busiest rank, over S
-  Fraction scratch_bytes;    // of the hungriest rank, over S
-  bool is_pipelined = false; // hops overlap slice by slice: time is hops * max(alpha, bytes per hop / B)
+  int hops = 0;            // messages on the longest chain of dependent messages
+  int messages = 0;        // messages that the busiest rank sends in one iteration
+  Fraction bytes_sent;     // by the busiest rank, over S
+  Fraction bytes_reduced;  // by the busiest rank, over S
+  Fraction scratch_bytes;  // of the hungriest rank, over S
+  bool is_pipelined =
+      false;  // hops overlap slice by slice: time is hops * max(alpha, bytes per hop / B)
 };
 
 struct Algorithm {

@@ -35,15 +35,24 @@ std::span<const DataTypeRow> data_types() {
   const auto end = std::find_if(kDataTypes.begin(), kDataTypes.end(), is_moved_only);
   return {kDataTypes.begin(), end};
 }
-std::span<const DataTypeRow> all_data_types() { return kDataTypes; }
-std::span<const Collective> all_collectives() { return kCollectives; }
-std::span<const ReduceOp> all_reduce_ops() { return kReduceOps; }
+std::span<const DataTypeRow> all_data_types() {
+  return kDataTypes;
+}
+std::span<const Collective> all_collectives() {
+  return kCollectives;
+}
+std::span<const ReduceOp> all_reduce_ops() {
+  return kReduceOps;
+}
 
 std::string_view collective_name(Collective collective) {
   switch (collective) {
-    case Collective::AllReduce: return "all_reduce";
-    case Collective::AllGather: return "all_gather";
-    case Collective::Broadcast: return "broadcast";
+    case Collective::AllReduce:
+      return "all_reduce";
+    case Collective::AllGather:
+      return "all_gather";
+    case Collective::Broadcast:
+      return "broadcast";
   }
   MCCL_CHECK(false && "a collective outside the enum");
   return {};
@@ -51,17 +60,25 @@ std::string_view collective_name(Collective collective) {
 
 std::string_view reduce_op_name(ReduceOp op) {
   switch (op) {
-    case ReduceOp::Sum: return "sum";
-    case ReduceOp::Avg: return "avg";
-    case ReduceOp::Min: return "min";
-    case ReduceOp::Max: return "max";
+    case ReduceOp::Sum:
+      return "sum";
+    case ReduceOp::Avg:
+      return "avg";
+    case ReduceOp::Min:
+      return "min";
+    case ReduceOp::Max:
+      return "max";
   }
   MCCL_CHECK(false && "a reduce op outside the enum");
   return {};
 }
 
-std::string_view dtype_name(DataType dtype) { return kDataTypes[static_cast<size_t>(dtype)].name; }
-size_t dtype_bytes(DataType dtype) { return kDataTypes[static_cast<size_t>(dtype)].bytes; }
+std::string_view dtype_name(DataType dtype) {
+  return kDataTypes[static_cast<size_t>(dtype)].name;
+}
+size_t dtype_bytes(DataType dtype) {
+  return kDataTypes[static_cast<size_t>(dtype)].bytes;
+}
 
 std::optional<Collective> find_collective(std::string_view name) {
   return find_by_name<Collective>(kCollectives, name, &collective_name);

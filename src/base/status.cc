@@ -4,16 +4,26 @@ namespace mccl {
 
 const char* status_code_name(StatusCode code) {
   switch (code) {
-    case StatusCode::Ok: return "ok";
-    case StatusCode::InvalidArgument: return "invalid argument";
-    case StatusCode::Unsupported: return "unsupported";
-    case StatusCode::NotProven: return "not proven";
-    case StatusCode::Mismatch: return "mismatch";
-    case StatusCode::Network: return "network";
-    case StatusCode::PeerLost: return "peer lost";
-    case StatusCode::Timeout: return "timeout";
-    case StatusCode::Aborted: return "aborted";
-    case StatusCode::Internal: return "internal";
+    case StatusCode::Ok:
+      return "ok";
+    case StatusCode::InvalidArgument:
+      return "invalid argument";
+    case StatusCode::Unsupported:
+      return "unsupported";
+    case StatusCode::NotProven:
+      return "not proven";
+    case StatusCode::Mismatch:
+      return "mismatch";
+    case StatusCode::Network:
+      return "network";
+    case StatusCode::PeerLost:
+      return "peer lost";
+    case StatusCode::Timeout:
+      return "timeout";
+    case StatusCode::Aborted:
+      return "aborted";
+    case StatusCode::Internal:
+      return "internal";
   }
   return "unknown";
 }

@@ -78,7 +78,9 @@ std::string Bootstrap::key_of_rank(int rank) const {
   return fmt::format("mccl/{}/rank/{}", options_.name, rank);
 }
 
-std::string Bootstrap::key_of_blob() const { return fmt::format("mccl/{}/blob", options_.name); }
+std::string Bootstrap::key_of_blob() const {
+  return fmt::format("mccl/{}/blob", options_.name);
+}
 
 Status Bootstrap::publish(const RankRecord& record) {
   return store_.set(key_of_rank(options_.rank), to_json(record).dump());
@@ -110,10 +112,11 @@ Status Bootstrap::missing_ranks() {
                   fmt::format("Timed out after {:.1f} s: rank 0 has not answered although all {} "
                               "ranks of \"{}\" came",
                               seconds, options_.rank_count, options_.name));
-  return Status(StatusCode::Timeout,
-                fmt::format("Timed out after {:.1f} s waiting for the ranks of \"{}\": missing {} of "
-                            "{}; were they started, and do they reach the store?",
-                            seconds, options_.name, missing, options_.rank_count));
+  return Status(
+      StatusCode::Timeout,
+      fmt::format("Timed out after {:.1f} s waiting for the ranks of \"{}\": missing {} of "
+                  "{}; were they started, and do they reach the store?",
+                  seconds, options_.name, missing, options_.rank_count));
 }
 
 Result<std::vector<RankRecord>> Bootstrap::gather(const RankRecord& own) {
@@ -125,8 +128,9 @@ Result<std::vector<RankRecord>> Bootstrap::gather(const RankRecord& own) {
     }
     Result<std::string> text = wait_for(key_of_rank(rank));
     if (!text.is_ok()) return text.status();
-    Result<RankRecord> record = parse_or_fail(
-        "record of rank " + std::to_string(rank), [&] { return record_from(Json::parse(text.value())); });
+    Result<RankRecord> record = parse_or_fail("record of rank " + std::to_string(rank), [&] {
+      return record_from(Json::parse(text.value()));
+    });
     if (!record.is_ok()) return record.status();
     ranks.push_back(std::move(record).value());
   }
@@ -142,11 +146,11 @@ Status Bootstrap::check_settings(const std::vector<RankRecord>& ranks) const {
                     fmt::format("rank 0 runs mccl {}, rank {} (host {}) runs {}; install the same",
                                 first.version, rank, other.host_name, other.version));
     if (other.settings != first.settings)
-      return Status(StatusCode::Mismatch,
-                    fmt::format("rank 0 and rank {} (host {}) have different settings: {}; settings "
-                                "of scope job must agree",
-                                rank, other.host_name,
-                                first_difference(first.settings, other.settings)));
+      return Status(
+          StatusCode::Mismatch,
+          fmt::format("rank 0 and rank {} (host {}) have different settings: {}; settings "
+                      "of scope job must agree",
+                      rank, other.host_name, first_difference(first.settings, other.settings)));
   }
   return Status::ok();
 }
@@ -191,8 +195,10 @@ Result<Agreement> Bootstrap::finish(const RankRecord& own, uint64_t communicator
     result.communicator = blob.at("communicator").get<uint64_t>();
     for (const Json& record : blob.at("ranks")) result.ranks.push_back(record_from(record));
     Result<PlanTable> table = parse_plan_table(blob.at("table").get<std::string>());
-    if (table.is_ok()) result.table = std::move(table).value();
-    else refusal = table.status();
+    if (table.is_ok())
+      result.table = std::move(table).value();
+    else
+      refusal = table.status();
     return result;
   });
   if (!agreement.is_ok()) return agreement;
@@ -203,10 +209,11 @@ Result<Agreement> Bootstrap::finish(const RankRecord& own, uint64_t communicator
                   fmt::format("rank 0 formed \"{}\" with {} ranks, this rank expects {}",
                               options_.name, ranks.size(), options_.rank_count));
   if (!(ranks[static_cast<size_t>(options_.rank)] == own))
-    return Status(StatusCode::Mismatch,
-                  fmt::format("rank 0 holds another process as rank {} of \"{}\": two processes have "
-                              "the same rank, or the store keeps keys of an earlier run",
-                              options_.rank, options_.name));
+    return Status(
+        StatusCode::Mismatch,
+        fmt::format("rank 0 holds another process as rank {} of \"{}\": two processes have "
+                    "the same rank, or the store keeps keys of an earlier run",
+                    options_.rank, options_.name));
   return agreement;
 }
 

@@ -1,5 +1,5 @@
-// The rendezvous (law L10): every rank publishes a record, rank 0 gathers them, decides, and publishes
-// one blob. Two store requests per rank, n more on rank 0, none per collective.
+// The rendezvous (law L10): every rank publishes a record, rank 0 gathers them, decides, and
+// publishes one blob. Two store requests per rank, n more on rank 0, none per collective.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace mccl {
 struct RankRecord {
   PeerAddress peer;
   std::string host_name;
-  std::string host_id;         // equal on ranks that share a kernel and its network
+  std::string host_id;  // equal on ranks that share a kernel and its network
   int64_t pid = 0;
-  std::string settings;        // job_settings_text()
+  std::string settings;  // job_settings_text()
   std::string version;
   bool operator==(const RankRecord&) const;
 };
@@ -50,8 +50,8 @@ class Bootstrap {
   Status publish(const RankRecord& record);
 
   // Rank 0: waits for all records, lets `decide` make the plan table and publishes the blob (or the
-  // reason why there is none, which every rank then reports). Others: wait for the blob. Timeout names
-  // the ranks whose record is missing. Blocks.
+  // reason why there is none, which every rank then reports). Others: wait for the blob. Timeout
+  // names the ranks whose record is missing. Blocks.
   using Decide = std::function<Result<PlanTable>(const std::vector<RankRecord>&)>;
   Result<Agreement> finish(const RankRecord& own, uint64_t communicator, const Decide& decide);
 

@@ -27,8 +27,8 @@ Communicator::Communicator(std::unique_ptr<CommunicatorCore> core) : core_(std::
 
 Communicator::~Communicator() = default;
 
-Result<std::unique_ptr<Communicator>> Communicator::create(Endpoint& endpoint, Store& store, int rank,
-                                                           int rank_count,
+Result<std::unique_ptr<Communicator>> Communicator::create(Endpoint& endpoint, Store& store,
+                                                           int rank, int rank_count,
                                                            const CommunicatorOptions& options) {
   Result<CommunicatorCore::Rendezvous> rendezvous =
       CommunicatorCore::publish(endpoint.core(), store, rank, rank_count, options);
@@ -38,8 +38,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create(Endpoint& endpoint, S
   return std::make_unique<Communicator>(std::move(core).value());
 }
 
-int Communicator::rank() const { return core_->rank(); }
-int Communicator::rank_count() const { return core_->rank_count(); }
+int Communicator::rank() const {
+  return core_->rank();
+}
+int Communicator::rank_count() const {
+  return core_->rank_count();
+}
 
 Result<std::shared_ptr<Work>> Communicator::all_reduce(const void* input, void* output,
                                                        int64_t count, DataType dtype, ReduceOp op,
@@ -60,9 +64,10 @@ Result<std::shared_ptr<Work>> Communicator::all_gather(const void* input,
                                                        std::vector<OutputBlock> blocks,
                                                        DataType dtype, CallOptions options) {
   if (static_cast<int>(blocks.size()) != rank_count())
-    return Status(StatusCode::InvalidArgument,
-                  fmt::format("all_gather has {} output blocks for {} ranks; one per rank is needed",
-                              blocks.size(), rank_count()));
+    return Status(
+        StatusCode::InvalidArgument,
+        fmt::format("all_gather has {} output blocks for {} ranks; one per rank is needed",
+                    blocks.size(), rank_count()));
   Call call;
   call.collective = Collective::AllGather;
   call.dtype = dtype;
@@ -82,8 +87,8 @@ Result<std::shared_ptr<Work>> Communicator::broadcast(void* data, int64_t count,
   MCCL_RETURN_IF_ERROR(check_count(count));
   if (root < 0 || root >= rank_count())
     return Status(StatusCode::InvalidArgument,
-                  fmt::format("root {} is not a rank of this communicator, which has {} ranks", root,
-                              rank_count()));
+                  fmt::format("root {} is not a rank of this communicator, which has {} ranks",
+                              root, rank_count()));
   Call call;
   call.collective = Collective::Broadcast;
   call.dtype = dtype;
@@ -111,11 +116,17 @@ Result<std::shared_ptr<Work>> Communicator::barrier(CallOptions options) {
   return core_->post(std::move(call), std::move(options));
 }
 
-void Communicator::abort(const std::string& reason) { core_->abort(reason); }
-CommunicatorStats Communicator::stats() const { return core_->stats(); }
+void Communicator::abort(const std::string& reason) {
+  core_->abort(reason);
+}
+CommunicatorStats Communicator::stats() const {
+  return core_->stats();
+}
 std::string Communicator::explain(Collective collective, int64_t bytes) const {
   return core_->explain(collective, bytes);
 }
-std::string Communicator::start_up_line() const { return core_->start_up_line(); }
+std::string Communicator::start_up_line() const {
+  return core_->start_up_line();
+}
 
 }  // namespace mccl

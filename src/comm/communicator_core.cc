@@ -42,8 +42,7 @@ class PostedWork final : public Work, public OperationSink {
       const TimeNs deadline = timeout_ns < 0 ? kNever : deadline_after(clock_.now(), timeout_ns);
       const Status waited = driver_.wait(is_done_, deadline, interrupted);
       if (!waited.is_ok())
-        return Status(waited.code(),
-                      fmt::format("operation {}: {}", sequence_, waited.message()));
+        return Status(waited.code(), fmt::format("operation {}: {}", sequence_, waited.message()));
     }
     return status_;
   }
@@ -85,17 +84,20 @@ Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& end
   if (rank_count < 1 || rank < 0 || rank >= rank_count)
     return Status(StatusCode::InvalidArgument,
                   fmt::format("rank {} of {} ranks: a rank is at least 0 and below the number of "
-                              "ranks", rank, rank_count));
+                              "ranks",
+                              rank, rank_count));
   if (!endpoint.is_own_process())
-    return Status(StatusCode::InvalidArgument,
-                  "this process was forked from the one that made the endpoint; make an endpoint of "
-                  "its own after the fork");
+    return Status(
+        StatusCode::InvalidArgument,
+        "this process was forked from the one that made the endpoint; make an endpoint of "
+        "its own after the fork");
   const int64_t timeout_ns =
       options.timeout_ns < 0 ? endpoint.config().timeout_ns : options.timeout_ns;
-  Rendezvous rendezvous{&endpoint,
-                        Bootstrap(store, endpoint.engine().clock(),
-                                  {options.name, rank, rank_count, timeout_ns, options.interrupted}),
-                        rank, rank_count};
+  Rendezvous rendezvous{
+      &endpoint,
+      Bootstrap(store, endpoint.engine().clock(),
+                {options.name, rank, rank_count, timeout_ns, options.interrupted}),
+      rank, rank_count};
   MCCL_RETURN_IF_ERROR(rendezvous.bootstrap.publish(endpoint.record()));
   return rendezvous;
 }
@@ -117,9 +119,9 @@ Result<std::unique_ptr<CommunicatorCore>> CommunicatorCore::finish(Rendezvous& r
   EndpointCore& endpoint = *rendezvous.endpoint;
   // Any number that no other communicator of these processes has: process ids are random, and the
   // clock moves between two communicators of one process.
-  const uint64_t communicator =
-      endpoint.record().peer.process_id * 0x9e3779b97f4a7c15ULL +
-      static_cast<uint64_t>(endpoint.engine().clock().now()) + endpoint.take_communicator_number();
+  const uint64_t communicator = endpoint.record().peer.process_id * 0x9e3779b97f4a7c15ULL +
+                                static_cast<uint64_t>(endpoint.engine().clock().now()) +
+                                endpoint.take_communicator_number();
   Result<Agreement> agreement = rendezvous.bootstrap.finish(
       endpoint.record(), communicator,
       [&](const std::vector<RankRecord>& ranks) { return decide(endpoint, ranks); });
@@ -140,7 +142,8 @@ void CommunicatorCore::open() {
   const Topology topology = topology_of(ranks);
   host_count_ = topology.host_count;
   const int own_host = topology.host_of_rank[static_cast<size_t>(rank_)];
-  const auto ranks_here = std::count(topology.host_of_rank.begin(), topology.host_of_rank.end(), own_host);
+  const auto ranks_here =
+      std::count(topology.host_of_rank.begin(), topology.host_of_rank.end(), own_host);
   endpoint_.driver().set_wait_policy(
       choose_wait_policy(static_cast<int>(ranks_here),
                          static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))));
@@ -148,8 +151,8 @@ void CommunicatorCore::open() {
   words.mismatch = [this](uint64_t sequence, const Fingerprint& own, const Fingerprint& remote,
                           uint64_t process) {
     const int peer = rank_of(process);
-    return Status(StatusCode::Mismatch, describe_mismatch(sequence, rank_, own, peer, remote), rank_,
-                  peer);
+    return Status(StatusCode::Mismatch, describe_mismatch(sequence, rank_, own, peer, remote),
+                  rank_, peer);
   };
   endpoint_.driver().with_engine(
       [&] {
@@ -168,7 +171,7 @@ CommunicatorCore::~CommunicatorCore() {
         endpoint_.engine().close_group(
             agreement_.communicator,
             Status(StatusCode::Aborted, name_of(rank_) + " destroyed the communicator with "
-                                        "operations in flight"));
+                                                         "operations in flight"));
       },
       false);
 }
@@ -216,8 +219,8 @@ Status CommunicatorCore::connect_to(int peer) {
   Link& link = endpoint_.engine().transport().link(record.peer.process_id);
   if (link.peer_name().empty()) link.set_peer_name(name_of(peer));
   if (link.is_failed())
-    return Status(StatusCode::PeerLost,
-                  "lost " + name_of(peer) + ": " + link.failure().message(), rank_, peer);
+    return Status(StatusCode::PeerLost, "lost " + name_of(peer) + ": " + link.failure().message(),
+                  rank_, peer);
   return endpoint_.engine().transport().connect(record.peer);
 }
 
@@ -259,9 +262,9 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post(Call call, CallOptions opti
     return Status(StatusCode::InvalidArgument,
                   "this process was forked from the one that made the communicator");
   if (call.collective == Collective::AllReduce && !endpoint_.device().supports(call.dtype, call.op))
-    return Status(StatusCode::Unsupported,
-                  fmt::format("{} of {} is not supported", reduce_op_name(call.op),
-                              dtype_name(call.dtype)));
+    return Status(
+        StatusCode::Unsupported,
+        fmt::format("{} of {} is not supported", reduce_op_name(call.op), dtype_name(call.dtype)));
   Result<std::shared_ptr<Work>> result = Status(StatusCode::Internal, "not posted");
   endpoint_.driver().with_engine([&] { result = post_held(call, options); }, call.will_wait);
   return result;
@@ -280,8 +283,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   if (!cut.is_ok()) return cut.status();
   const std::shared_ptr<const RankCode>& code = find_code(plan, call.root);
   const uint64_t sequence = queue.posted_count();
-  const int set =
-      static_cast<int>(sequence % static_cast<uint64_t>(plan.entry->channel_sets));
+  const int set = static_cast<int>(sequence % static_cast<uint64_t>(plan.entry->channel_sets));
   const int instances = static_cast<int>(cut.value().instance_count);
   Result<const std::vector<LaneStreams>*> streams =
       find_streams(plan, *code, call.root, set, instances);
@@ -306,8 +308,8 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   spec.op = call.op;
   spec.rank_count = rank_count();
   spec.waits_for_earlier = call.waits_for_earlier;
-  spec.fingerprint = pack_fingerprint(
-      {call.collective, call.dtype, call.op, call.root, call.count, plan.hash});
+  spec.fingerprint =
+      pack_fingerprint({call.collective, call.dtype, call.op, call.root, call.count, plan.hash});
   const TimeNs timeout =
       options.timeout_ns < 0 ? endpoint_.config().timeout_ns : options.timeout_ns;
   spec.deadline = deadline_after(clock.now(), timeout);
@@ -323,7 +325,9 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
 void CommunicatorCore::abort(const std::string& reason) {
   if (!endpoint_.is_own_process()) return;
   endpoint_.driver().with_engine(
-      [&] { group_->queue.fail(Status(StatusCode::Aborted, name_of(rank_) + " aborted: " + reason)); },
+      [&] {
+        group_->queue.fail(Status(StatusCode::Aborted, name_of(rank_) + " aborted: " + reason));
+      },
       false);
 }
 

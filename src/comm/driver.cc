@@ -6,8 +6,9 @@
 namespace mccl {
 namespace {
 
-// After a caller has left, the thread waits this long before it listens itself: a program that calls
-// often never pays for a second thread at the sockets, and peers wait at most so long for credits.
+// After a caller has left, the thread waits this long before it listens itself: a program that
+// calls often never pays for a second thread at the sockets, and peers wait at most so long for
+// credits.
 constexpr TimeNs kGraceNs = 5 * kNsPerMs;
 // Upper bound of one blocking poll: new deadlines and interrupts are noticed this late.
 constexpr TimeNs kSliceNs = 100 * kNsPerMs;
@@ -119,7 +120,8 @@ Status Driver::wait(const std::atomic<bool>& is_done, TimeNs deadline,
     done_.wait_for(token, std::chrono::nanoseconds(std::clamp<TimeNs>(left, 0, kSliceNs)));
     if (is_done.load(std::memory_order_acquire)) break;
     if (is_interrupted(token, interrupted)) status = Status(StatusCode::Aborted, kInterrupted);
-    if (engine_.clock().now() >= deadline) status = Status(StatusCode::Timeout, "the wait timed out");
+    if (engine_.clock().now() >= deadline)
+      status = Status(StatusCode::Timeout, "the wait timed out");
   }
   --callers_;
   // Told under the token: the destructor waits for the last caller and for nothing after it.

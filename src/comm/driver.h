@@ -1,9 +1,10 @@
 // Who drives the engine, and how waiting is done (law L12).
 //
-// Whoever holds the token (one mutex) may move the engine. A caller that waits drives: that is where
-// microseconds are won, because a wake-up costs fifteen times a spin. While callers come and go, the
-// endpoint's own thread stays off the sockets; it takes over when a caller leaves work behind, and it
-// listens when nobody has called for a while, so that peers are answered and idling costs no CPU.
+// Whoever holds the token (one mutex) may move the engine. A caller that waits drives: that is
+// where microseconds are won, because a wake-up costs fifteen times a spin. While callers come and
+// go, the endpoint's own thread stays off the sockets; it takes over when a caller leaves work
+// behind, and it listens when nobody has called for a while, so that peers are answered and idling
+// costs no CPU.
 #pragma once
 
 #include <atomic>
@@ -31,8 +32,8 @@ WaitPolicy choose_wait_policy(int ranks_on_host, int cores);
 
 class Driver {
  public:
-  // `engine` and `wires` outlive the driver. Without a thread only callers (or a simulator that calls
-  // with_engine) drive.
+  // `engine` and `wires` outlive the driver. Without a thread only callers (or a simulator that
+  // calls with_engine) drive.
   Driver(Engine& engine, WireContext& wires, bool has_thread);
   // Every work is done; waits until callers that have not seen it yet have left.
   ~Driver();
@@ -71,7 +72,7 @@ class Driver {
   uint64_t visits_ = 0;             // calls of wait() that had to wait
   bool is_listening_idle_ = false;  // the thread listens without a time limit
   bool is_stopping_ = false;
-  bool has_left_work_ = false;      // for the thread: somebody left something to do
+  bool has_left_work_ = false;  // for the thread: somebody left something to do
   uint64_t seen_completed_ = 0;
   WaitPolicy policy_;
   std::vector<WireEvent> caller_events_;

@@ -14,6 +14,8 @@ Result<std::unique_ptr<Endpoint>> Endpoint::create(const EndpointOptions& option
   return std::make_unique<Endpoint>(std::move(core).value());
 }
 
-std::string Endpoint::address() const { return core_->record().peer.address; }
+std::string Endpoint::address() const {
+  return core_->record().peer.address;
+}
 
 }  // namespace mccl

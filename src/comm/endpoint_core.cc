@@ -73,15 +73,16 @@ EndpointCore::EndpointCore(const Config& config, std::unique_ptr<Clock> clock,
 
 EndpointCore::~EndpointCore() {
   if (is_own_process()) return;
-  // A forked child has no thread to join, and what it removed from the poller would be the parent's.
+  // A forked child has no thread to join, and what it removed from the poller would be the
+  // parent's.
   (void)driver_.release();
   (void)engine_.release();
   (void)own_wires_.release();
   (void)own_clock_.release();
 }
 
-void EndpointCore::start(WireContext& wires, const Clock& clock, uint64_t process_id, uint64_t token,
-                         bool has_thread) {
+void EndpointCore::start(WireContext& wires, const Clock& clock, uint64_t process_id,
+                         uint64_t token, bool has_thread) {
   wires_ = &wires;
   record_.peer = {process_id, token, wires.address()};
   record_.pid = getpid();
@@ -113,12 +114,13 @@ Result<std::unique_ptr<EndpointCore>> EndpointCore::create(const EndpointOptions
   Result<std::unique_ptr<WireContext>> wires = make_tcp_context(tcp);
   if (!wires.is_ok()) return wires.status();
 
-  std::unique_ptr<EndpointCore> core(new EndpointCore(
-      config.value(), std::make_unique<SystemClock>(), std::move(wires).value()));
+  std::unique_ptr<EndpointCore> core(
+      new EndpointCore(config.value(), std::make_unique<SystemClock>(), std::move(wires).value()));
   core->record_.host_name = host_name();
   core->record_.host_id = host_id();
   core->interface_text_ = chosen.value().name + " " + chosen.value().address;
-  core->start(*core->own_wires_, *core->own_clock_, make_random_number(), make_random_number(), true);
+  core->start(*core->own_wires_, *core->own_clock_, make_random_number(), make_random_number(),
+              true);
   return core;
 }
 
@@ -146,8 +148,12 @@ void EndpointCore::step() {
   engine_->expire();
 }
 
-bool EndpointCore::is_own_process() const { return record_.pid == getpid(); }
+bool EndpointCore::is_own_process() const {
+  return record_.pid == getpid();
+}
 
-bool EndpointCore::take_start_up_line() { return std::exchange(has_start_up_line_, false); }
+bool EndpointCore::take_start_up_line() {
+  return std::exchange(has_start_up_line_, false);
+}
 
 }  // namespace mccl

@@ -29,8 +29,8 @@ class EndpointCore {
   static Result<std::unique_ptr<EndpointCore>> create(const EndpointOptions& options);
 
   // For the simulator: wires and clock are the world's, nobody drives but step(). `process_id`
-  // is given, so that a run repeats. Endpoints of one thread may share a prover, so that hundreds of
-  // simulated ranks prove a program once; null: its own.
+  // is given, so that a run repeats. Endpoints of one thread may share a prover, so that hundreds
+  // of simulated ranks prove a program once; null: its own.
   static std::unique_ptr<EndpointCore> create_passive(
       WireContext& wires, const Clock& clock, const Config& config, uint64_t process_id,
       std::shared_ptr<ProgramProver> prover = nullptr);
@@ -38,8 +38,8 @@ class EndpointCore {
   EndpointCore(const EndpointCore&) = delete;
   EndpointCore& operator=(const EndpointCore&) = delete;
 
-  // Communicators that this endpoint leads as rank 0 and that meet later use these portions for every
-  // plan instead of those of the link's profile. For tests: many slices from little data.
+  // Communicators that this endpoint leads as rank 0 and that meet later use these portions for
+  // every plan instead of those of the link's profile. For tests: many slices from little data.
   void override_portions(const PlanPortions& portions) { portions_ = portions; }
   const std::optional<PlanPortions>& portions() const { return portions_; }
 

@@ -76,8 +76,10 @@ EngineGroup& Engine::open_group(uint64_t communicator, OperationQueue::Words wor
   const auto early = early_leaves_.find(communicator);
   if (early != early_leaves_.end()) {
     for (const auto& [process, reason] : early->second) {
-      if (reason.is_ok()) group->left.insert(process);
-      else group->queue.fail(reason);
+      if (reason.is_ok())
+        group->left.insert(process);
+      else
+        group->queue.fail(reason);
     }
     early_leaves_.erase(early);
   }
@@ -140,7 +142,9 @@ void Engine::on_leave(Link& link, uint64_t communicator, const Status& reason) {
   }
 }
 
-void Engine::on_link_failed(Link& link, const Status&) { doubtful_links_.insert(&link); }
+void Engine::on_link_failed(Link& link, const Status&) {
+  doubtful_links_.insert(&link);
+}
 
 void Engine::judge_members_that_left(EngineGroup& group) {
   for (const uint64_t process : group.left) judge(transport_.link(process), group);
@@ -159,9 +163,11 @@ void Engine::judge(Link& link, EngineGroup& group) {
       "; " + std::to_string(group.queue.completed_count()) + " operations were complete here";
   if (group.left.contains(link.peer_process())) {
     if (group.queue.needs_link(link))
-      group.queue.fail(Status(StatusCode::PeerLost,
-                              member->second + " destroyed the communicator while this rank still "
-                              "needs it: the ranks made different numbers of calls" + completed));
+      group.queue.fail(
+          Status(StatusCode::PeerLost, member->second +
+                                           " destroyed the communicator while this rank still "
+                                           "needs it: the ranks made different numbers of calls" +
+                                           completed));
     return;
   }
   if (link.is_failed())

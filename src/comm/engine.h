@@ -1,6 +1,6 @@
-// The passive engine of an endpoint (law L12): links, lanes and the operations of all communicators.
-// It does what is possible now and returns; who calls it, when, and how to wait is the driver's
-// business. One thread at a time.
+// The passive engine of an endpoint (law L12): links, lanes and the operations of all
+// communicators. It does what is possible now and returns; who calls it, when, and how to wait is
+// the driver's business. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,9 @@ class Engine final : public LinkListener {
   // Takes note of readiness.
   void add_events(const std::vector<WireEvent>& events);
 
-  // One bounded round: read, run lanes, carry out failures, write. Returns whether anything happened;
-  // false means that there is nothing to do until the next event or deadline. `is_idle` also sends
-  // what usually waits for company (credits of small messages).
+  // One bounded round: read, run lanes, carry out failures, write. Returns whether anything
+  // happened; false means that there is nothing to do until the next event or deadline. `is_idle`
+  // also sends what usually waits for company (credits of small messages).
   bool pass(bool is_idle);
 
   // Fails what is overdue; returns the next deadline.
@@ -57,9 +57,9 @@ class Engine final : public LinkListener {
   // Fails what is in flight with `reason`, tells the members, drops the group.
   void close_group(uint64_t communicator, const Status& reason);
 
-  // An operation was posted: fails the group when it needs a member that has left. A rank leaves when
-  // it has got all that was sent to it, so a new operation that sends to it is one that it never made;
-  // what it sent before it left is parked and serves. Called before the lanes run.
+  // An operation was posted: fails the group when it needs a member that has left. A rank leaves
+  // when it has got all that was sent to it, so a new operation that sends to it is one that it
+  // never made; what it sent before it left is parked and serves. Called before the lanes run.
   void judge_members_that_left(EngineGroup& group);
 
   Transport& transport() { return transport_; }

@@ -44,8 +44,14 @@ Words words_of(const CallSummary& call) {
 }  // namespace
 
 Fingerprint pack_fingerprint(const CallSummary& call) {
-  const Packed packed{static_cast<uint8_t>(call.collective), static_cast<uint8_t>(call.dtype),
-                      static_cast<uint8_t>(call.op), 0, call.root, call.count, call.plan_hash, 0};
+  const Packed packed{static_cast<uint8_t>(call.collective),
+                      static_cast<uint8_t>(call.dtype),
+                      static_cast<uint8_t>(call.op),
+                      0,
+                      call.root,
+                      call.count,
+                      call.plan_hash,
+                      0};
   Fingerprint fingerprint;
   std::memcpy(fingerprint.data(), &packed, sizeof(packed));
   return fingerprint;
@@ -54,12 +60,16 @@ Fingerprint pack_fingerprint(const CallSummary& call) {
 CallSummary unpack_fingerprint(const Fingerprint& fingerprint) {
   Packed packed;
   std::memcpy(&packed, fingerprint.data(), sizeof(packed));
-  return {static_cast<Collective>(packed.collective), static_cast<DataType>(packed.dtype),
-          static_cast<ReduceOp>(packed.op), packed.root, packed.count, packed.plan_hash};
+  return {static_cast<Collective>(packed.collective),
+          static_cast<DataType>(packed.dtype),
+          static_cast<ReduceOp>(packed.op),
+          packed.root,
+          packed.count,
+          packed.plan_hash};
 }
 
-std::string describe_mismatch(uint64_t sequence, int own_rank, const Fingerprint& own, int peer_rank,
-                              const Fingerprint& peer) {
+std::string describe_mismatch(uint64_t sequence, int own_rank, const Fingerprint& own,
+                              int peer_rank, const Fingerprint& peer) {
   const Words a = words_of(unpack_fingerprint(own));
   const Words b = words_of(unpack_fingerprint(peer));
   std::string text = fmt::format("operation {} differs between rank {} and rank {}:", sequence,

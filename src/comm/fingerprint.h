@@ -24,9 +24,9 @@ Fingerprint pack_fingerprint(const CallSummary& call);
 // Values outside the enums stay as they came; words for them are numbers.
 CallSummary unpack_fingerprint(const Fingerprint& fingerprint);
 
-// Two columns, the fields that differ: "rank 0 called all_reduce(float32, sum, count 8), rank 1 called
-// broadcast(...): collective all_reduce against broadcast".
-std::string describe_mismatch(uint64_t sequence, int own_rank, const Fingerprint& own, int peer_rank,
-                              const Fingerprint& peer);
+// Two columns, the fields that differ: "rank 0 called all_reduce(float32, sum, count 8), rank 1
+// called broadcast(...): collective all_reduce against broadcast".
+std::string describe_mismatch(uint64_t sequence, int own_rank, const Fingerprint& own,
+                              int peer_rank, const Fingerprint& peer);
 
 }  // namespace mccl

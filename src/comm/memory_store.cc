@@ -34,6 +34,8 @@ class MemoryStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<Store> make_memory_store() { return std::make_shared<MemoryStore>(); }
+std::shared_ptr<Store> make_memory_store() {
+  return std::make_shared<MemoryStore>();
+}
 
 }  // namespace mccl

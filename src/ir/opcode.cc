@@ -14,9 +14,13 @@ constexpr std::array kOpcodes = {
 
 }  // namespace
 
-std::span<const OpcodeRow> opcodes() { return kOpcodes; }
+std::span<const OpcodeRow> opcodes() {
+  return kOpcodes;
+}
 
-const OpcodeRow& opcode_row(Opcode opcode) { return kOpcodes[static_cast<size_t>(opcode)]; }
+const OpcodeRow& opcode_row(Opcode opcode) {
+  return kOpcodes[static_cast<size_t>(opcode)];
+}
 
 std::optional<Opcode> find_opcode(std::string_view spelling) {
   for (const OpcodeRow& row : kOpcodes)

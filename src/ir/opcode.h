@@ -28,8 +28,8 @@ std::optional<Opcode> find_opcode(std::string_view spelling);
 std::optional<Opcode> find_msccl_opcode(std::string_view code);
 
 // The span whose bytes a sending step puts on the wire *by reference*: the source of a send, the
-// destination of recv_copy_send and recv_reduce_copy_send. Null for recv_reduce_send (its message is
-// the operation's own memory) and for steps that do not send. Law L3 is about these spans.
+// destination of recv_copy_send and recv_reduce_copy_send. Null for recv_reduce_send (its message
+// is the operation's own memory) and for steps that do not send. Law L3 is about these spans.
 const Span* sent_span(const Step& step);
 
 }  // namespace mccl

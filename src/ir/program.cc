@@ -23,9 +23,12 @@ int input_alias(const Program& program, int rank, int index) {
 
 const char* buffer_name(Buffer buffer) {
   switch (buffer) {
-    case Buffer::Input: return "input";
-    case Buffer::Output: return "output";
-    case Buffer::Scratch: return "scratch";
+    case Buffer::Input:
+      return "input";
+    case Buffer::Output:
+      return "output";
+    case Buffer::Scratch:
+      return "scratch";
   }
   return "unknown";
 }
@@ -33,8 +36,10 @@ const char* buffer_name(Buffer buffer) {
 std::string to_string(const Span& span) {
   std::string text = buffer_name(span.buffer);
   text += "[" + std::to_string(span.index);
-  if (span.count != 1) text += ".." + std::to_string(span.index + span.count) + ")";
-  else text += "]";
+  if (span.count != 1)
+    text += ".." + std::to_string(span.index + span.count) + ")";
+  else
+    text += "]";
   return text;
 }
 

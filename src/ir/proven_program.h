@@ -33,7 +33,8 @@ struct Proof {
   // One digest per output chunk (index over all blocks) of its tree of reductions (law L5); two
   // programs with equal digests give equal bits. Equal on every rank, or there is no proof.
   std::vector<uint64_t> output_trees;
-  int credits_needed = 1;  // least messages outstanding per stream with which an iteration ends (1, 2)
+  int credits_needed =
+      1;  // least messages outstanding per stream with which an iteration ends (1, 2)
   bool operator==(const Proof&) const = default;
 };
 
@@ -42,8 +43,8 @@ class ProvenProgram {
   const Program& program() const { return program_; }
   const Proof& proof() const { return proof_; }
   const StepProof& step_proof(int rank, int lane, int step) const {
-    return proof_.steps[static_cast<size_t>(rank)][static_cast<size_t>(lane)]
-                       [static_cast<size_t>(step)];
+    return proof_
+        .steps[static_cast<size_t>(rank)][static_cast<size_t>(lane)][static_cast<size_t>(step)];
   }
 
  private:

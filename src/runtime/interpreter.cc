@@ -1,10 +1,10 @@
 // The interpreter: how a lane makes a step (law L1).
 //
-// A step waits for its dependences, for the capture of sends whose memory it overwrites (law L3), for
-// its message and for its credit. Then it takes, computes and gives in one transition: a message that
-// is taken returns its credit at once, a message that is given is only queued. Data is touched once,
-// while it is hot: a received slice is reduced into its destination and sent on from there, or, when
-// nobody keeps it, reduced in the message's own memory and sent on without a copy.
+// A step waits for its dependences, for the capture of sends whose memory it overwrites (law L3),
+// for its message and for its credit. Then it takes, computes and gives in one transition: a
+// message that is taken returns its credit at once, a message that is given is only queued. Data is
+// touched once, while it is hot: a received slice is reduced into its destination and sent on from
+// there, or, when nobody keeps it, reduced in the message's own memory and sent on without a copy.
 #include <cstring>
 
 #include "base/check.h"
@@ -13,7 +13,9 @@
 
 namespace mccl {
 
-void LaneRun::wake() { operation_->run_queue_.push(*this); }
+void LaneRun::wake() {
+  operation_->run_queue_.push(*this);
+}
 
 uint64_t LaneRun::advance() {
   uint64_t steps = 0;
@@ -80,8 +82,8 @@ bool LaneRun::are_captured(const StepCode& step) {
   return true;
 }
 
-// A plain receive may let the bytes come straight to their place: everything that reads or writes the
-// place before this step is done or is proven by the message's own arrival.
+// A plain receive may let the bytes come straight to their place: everything that reads or writes
+// the place before this step is done or is proven by the message's own arrival.
 void LaneRun::offer_target(const StepCode& step) {
   if (step.opcode != Opcode::Recv && step.opcode != Opcode::RecvCopySend) return;
   if (streams_.recv->has_target()) return;
@@ -98,8 +100,8 @@ void LaneRun::execute(const StepCode& step) {
   if (step.receives) {
     ++received_count_;
     message = streams_.recv->take(receives_left() > 0);
-    const bool is_expected = message.sequence == operation_->spec_.sequence &&
-                             message.bytes == message_bytes(step);
+    const bool is_expected =
+        message.sequence == operation_->spec_.sequence && message.bytes == message_bytes(step);
     if (!is_expected) {
       operation_->queue_.on_wrong_message(*operation_, *code_, message);
       return;
@@ -147,7 +149,8 @@ void LaneRun::execute_local(const StepCode& step) {
     const size_t elements = static_cast<size_t>(to.elements);
     if (step.opcode == Opcode::Copy) {
       const Piece from = piece(step, step.sources[0], chunk);
-      if (from.data != to.data) std::memcpy(to.data, from.data, elements * operation_->element_bytes_);
+      if (from.data != to.data)
+        std::memcpy(to.data, from.data, elements * operation_->element_bytes_);
     } else if (step.opcode == Opcode::Reduce) {
       const Piece from = piece(step, step.sources[0], chunk);
       device.reduce(spec.dtype, spec.op, to.data, to.data, from.data, elements);
@@ -258,14 +261,15 @@ int64_t LaneRun::receives_left() const {
 }
 
 std::string LaneRun::describe_wait() const {
-  if (state_ == State::Draining) return "its last bytes to leave for " + std::to_string(code_->send_peer);
+  if (state_ == State::Draining)
+    return "its last bytes to leave for " + std::to_string(code_->send_peer);
   const StepCode& step = code_->steps[static_cast<size_t>(step_)];
   const std::string place = " on channel " + std::to_string(code_->channel) + " (slice " +
                             std::to_string(iteration_) + ", step " + std::to_string(step_) + ")";
   if (step.receives && !(streams_.recv->is_owned_by(this) && streams_.recv->has_message()))
     return "a message from " + streams_.recv->peer_name() + place;
-  if (step.sends && !(streams_.send->is_owned_by(this) &&
-                      streams_.send->has_credit(message_bytes(step))))
+  if (step.sends &&
+      !(streams_.send->is_owned_by(this) && streams_.send->has_credit(message_bytes(step))))
     return "credit of " + streams_.send->peer_name() + place;
   return "another lane" + place;
 }

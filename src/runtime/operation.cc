@@ -19,8 +19,8 @@ bool overlaps(const Block& left, const Block& right, size_t left_bytes, size_t r
   return a.begin < b.end && b.begin < a.end;
 }
 
-bool any_overlaps(const std::vector<Block>& left, size_t left_bytes, const std::vector<Block>& right,
-                  size_t right_bytes) {
+bool any_overlaps(const std::vector<Block>& left, size_t left_bytes,
+                  const std::vector<Block>& right, size_t right_bytes) {
   for (const Block& one : left)
     for (const Block& other : right)
       if (overlaps(one, other, left_bytes, right_bytes)) return true;
@@ -52,8 +52,8 @@ void RunQueue::remove(const Operation& operation) {
   std::erase_if(lanes_, [&](const LaneRun* lane) { return lane->operation_ == &operation; });
 }
 
-Operation::Operation(OperationSpec spec, RunQueue& run_queue, const Device& device, BufferPool& pool,
-                     OperationQueue& queue)
+Operation::Operation(OperationSpec spec, RunQueue& run_queue, const Device& device,
+                     BufferPool& pool, OperationQueue& queue)
     : spec_(std::move(spec)),
       run_queue_(run_queue),
       device_(device),
@@ -111,7 +111,8 @@ void Operation::on_lane_finished() {
   MCCL_CHECK(unfinished_lanes_ > 0);
   if (--unfinished_lanes_ > 0) return;
   // After the last capture: nobody reads the sums from this memory any more.
-  if (spec_.op == ReduceOp::Avg && spec_.code->program->program().collective == Collective::AllReduce)
+  if (spec_.op == ReduceOp::Avg &&
+      spec_.code->program->program().collective == Collective::AllReduce)
     for (const Block& block : spec_.buffers.output)
       device_.divide(spec_.dtype, block.data, static_cast<size_t>(block.count), spec_.rank_count);
   scratch_ = PooledBuffer();

@@ -1,8 +1,9 @@
 // One collective in flight: its lanes, its scratch memory, its completion or error.
 //
-// States: posted (its lanes own their places at the streams) -> admitted (no earlier operation of the
-// communicator overlaps its memory, law L3) -> every lane has run all iterations -> every message is
-// captured -> complete. Everything here belongs to the engine: one thread at a time, nothing blocks.
+// States: posted (its lanes own their places at the streams) -> admitted (no earlier operation of
+// the communicator overlaps its memory, law L3) -> every lane has run all iterations -> every
+// message is captured -> complete. Everything here belongs to the engine: one thread at a time,
+// nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -80,8 +81,8 @@ struct OperationSpec {
   std::shared_ptr<OperationSink> sink;
 };
 
-// One lane of one instance: a state machine that advances when its message has arrived, its credit is
-// there and its dependences are met (law L1: iteration-major, a step is one transition).
+// One lane of one instance: a state machine that advances when its message has arrived, its credit
+// is there and its dependences are met (law L1: iteration-major, a step is one transition).
 class LaneRun final : public StreamOwner {
  public:
   LaneRun(Operation& operation, const LaneCode& code, LaneStreams streams, int lane, int instance)
@@ -116,7 +117,8 @@ class LaneRun final : public StreamOwner {
   void offer_target(const StepCode& step);
   void execute(const StepCode& step);
   void execute_local(const StepCode& step);
-  // Applies a receiving step's message to memory; what is to be sent on is in `pieces_` or `message`.
+  // Applies a receiving step's message to memory; what is to be sent on is in `pieces_` or
+  // `message`.
   void consume(const StepCode& step, InMessage& message);
   void finish_step(const StepCode& step);
   void drain();
@@ -176,7 +178,7 @@ class Operation {
   BufferPool& pool_;
   OperationQueue& queue_;
   size_t element_bytes_;
-  std::vector<ChunkGeometry> geometry_;  // per block of the output, which are the origins'
+  std::vector<ChunkGeometry> geometry_;        // per block of the output, which are the origins'
   std::vector<ChunkGeometry> input_geometry_;  // per block of the input
   int64_t scratch_chunk_elements_ = 0;
   PooledBuffer scratch_;

@@ -56,7 +56,8 @@ void OperationQueue::on_message_head(uint64_t sequence, const Fingerprint& finge
                   "a peer is more than " + std::to_string(kFutureHeadsMax) + " calls ahead"));
       return;
     }
-    const auto [head, is_new] = future_heads_.try_emplace(sequence, Head{fingerprint, peer_process});
+    const auto [head, is_new] =
+        future_heads_.try_emplace(sequence, Head{fingerprint, peer_process});
     if (!is_new && head->second.fingerprint != fingerprint)
       fail(words_.mismatch(sequence, head->second.fingerprint, fingerprint, peer_process));
     return;
@@ -82,8 +83,10 @@ void OperationQueue::on_operation_finished(Operation& operation) {
 void OperationQueue::on_wrong_message(const Operation& operation, const LaneCode& lane,
                                       const InMessage& message) {
   fail(Status(StatusCode::Mismatch,
-              "operation " + std::to_string(operation.sequence()) + " expected its own message on "
-              "channel " + std::to_string(lane.channel) + " and got one of operation " +
+              "operation " + std::to_string(operation.sequence()) +
+                  " expected its own message on "
+                  "channel " +
+                  std::to_string(lane.channel) + " and got one of operation " +
                   std::to_string(message.sequence) + " with " + std::to_string(message.bytes) +
                   " bytes; the ranks run different programs or made different calls"));
 }
@@ -114,10 +117,10 @@ TimeNs OperationQueue::expire(TimeNs now) {
       next_deadline_ = std::min(next_deadline_, deadline);
       continue;
     }
-    fail(Status(StatusCode::Timeout,
-                "operation " + std::to_string(operation->sequence()) + " (" +
-                    operation->spec_.code->program->program().name + ") Timed out waiting for " +
-                    operation->describe_waits(4)));
+    fail(Status(StatusCode::Timeout, "operation " + std::to_string(operation->sequence()) + " (" +
+                                         operation->spec_.code->program->program().name +
+                                         ") Timed out waiting for " +
+                                         operation->describe_waits(4)));
   }
   return next_deadline_;
 }

@@ -20,7 +20,8 @@ class OperationQueue {
  public:
   // What the queue cannot say by itself: a fingerprint's meaning is comm's business.
   struct Words {
-    // The error when `peer_process` announced `remote` for operation `sequence`, which is `local` here.
+    // The error when `peer_process` announced `remote` for operation `sequence`, which is `local`
+    // here.
     std::function<Status(uint64_t sequence, const Fingerprint& local, const Fingerprint& remote,
                          uint64_t peer_process)>
         mismatch;
@@ -29,12 +30,12 @@ class OperationQueue {
   OperationQueue(RunQueue& run_queue, const Device& device, BufferPool& pool, Words words);
   ~OperationQueue();
 
-  // Takes the next operation; sequences are 0, 1, 2, ... Its lanes join their streams at once and run
-  // when no earlier operation in flight uses the same memory. Requires !has_failed().
+  // Takes the next operation; sequences are 0, 1, 2, ... Its lanes join their streams at once and
+  // run when no earlier operation in flight uses the same memory. Requires !has_failed().
   void post(OperationSpec spec);
 
-  // Compares an arriving message's fingerprint with the local call of its sequence: in flight, future
-  // or one of the last 1,024 (law L9).
+  // Compares an arriving message's fingerprint with the local call of its sequence: in flight,
+  // future or one of the last 1,024 (law L9).
   void on_message_head(uint64_t sequence, const Fingerprint& fingerprint, uint64_t peer_process);
 
   // From the interpreter.
@@ -57,8 +58,8 @@ class OperationQueue {
   // Fails the queue when an operation's deadline has passed; returns the next deadline.
   TimeNs expire(TimeNs now);
 
-  // Whether an operation in flight has messages to send over `link`, or waits for more messages from it
-  // than have arrived.
+  // Whether an operation in flight has messages to send over `link`, or waits for more messages
+  // from it than have arrived.
   bool needs_link(const Link& link) const;
 
   uint64_t posted_count() const { return next_sequence_; }

@@ -20,10 +20,11 @@ StepCode make_step(const Program& program, int rank, const Step& step, const Ste
   for (const Span& span : step.destinations) code.destinations.push_back({span.buffer, span.index});
   for (const StepRef& ref : step.dependences) code.dependences.push_back({ref.lane, ref.step});
   for (const StepRef& ref : proof.capture_waits) {
-    const Lane& lane = program.ranks[static_cast<size_t>(rank)].lanes[static_cast<size_t>(ref.lane)];
-    const auto sends_before = std::count_if(
-        lane.steps.begin(), lane.steps.begin() + ref.step,
-        [](const Step& earlier) { return opcode_row(earlier.opcode).sends; });
+    const Lane& lane =
+        program.ranks[static_cast<size_t>(rank)].lanes[static_cast<size_t>(ref.lane)];
+    const auto sends_before =
+        std::count_if(lane.steps.begin(), lane.steps.begin() + ref.step,
+                      [](const Step& earlier) { return opcode_row(earlier.opcode).sends; });
     code.capture_waits.push_back({ref.lane, static_cast<int>(sends_before)});
   }
   return code;

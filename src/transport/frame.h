@@ -9,7 +9,8 @@
 
 namespace mccl {
 
-static_assert(std::endian::native == std::endian::little, "frames are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "frames are written as they lie in memory");
 
 // What a call is, as opaque bytes to transport; comm packs and words it (law L9).
 using Fingerprint = std::array<uint8_t, 24>;

@@ -107,8 +107,10 @@ void Link::end_communicator(uint64_t communicator) {
     current_ = nullptr;
     is_skipping_ = true;
   }
-  std::erase_if(send_streams_, [&](const auto& item) { return item.first.communicator == communicator; });
-  std::erase_if(recv_streams_, [&](const auto& item) { return item.first.communicator == communicator; });
+  std::erase_if(send_streams_,
+                [&](const auto& item) { return item.first.communicator == communicator; });
+  std::erase_if(recv_streams_,
+                [&](const auto& item) { return item.first.communicator == communicator; });
 }
 
 void Link::close() {

@@ -1,8 +1,8 @@
 // One connection to a peer process, shared by all streams of all communicators with it.
 //
-// Writing: frames of small messages go before frames of large ones, never within a stream; credits and
-// grants go before both. Reading never stops for lack of credit or because our own write would block
-// (law L2): what nobody waits for yet is parked.
+// Writing: frames of small messages go before frames of large ones, never within a stream; credits
+// and grants go before both. Reading never stops for lack of credit or because our own write would
+// block (law L2): what nobody waits for yet is parked.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace mccl {
 
-// What the owner of links hears. Calls come from the engine, inside Link::read and Link::write; they
-// must not destroy the link.
+// What the owner of links hears. Calls come from the engine, inside Link::read and Link::write;
+// they must not destroy the link.
 class LinkListener {
  public:
   virtual ~LinkListener() = default;
@@ -46,8 +46,8 @@ class Link {
   const std::string& peer_name() const { return peer_name_; }
   void set_peer_name(std::string name) { peer_name_ = std::move(name); }
 
-  // Gives the link its wire. The connecting side passes its hello, which is written first, and expects
-  // one back; the accepting side has read the hello already and passes its answer.
+  // Gives the link its wire. The connecting side passes its hello, which is written first, and
+  // expects one back; the accepting side has read the hello already and passes its answer.
   void attach(std::unique_ptr<Wire> wire, const Hello& own, bool expects_hello);
   bool has_wire() const { return wire_ != nullptr; }
   bool is_failed() const { return !failure_.is_ok(); }
@@ -66,23 +66,25 @@ class Link {
   // hot in cache). Returns whether anything arrived.
   bool read();
 
-  // Writes what is queued until the wire would block. Credits for small messages alone are held back
-  // unless `is_idle`: they usually ride on the next data frame. Returns whether bytes were written.
+  // Writes what is queued until the wire would block. Credits for small messages alone are held
+  // back unless `is_idle`: they usually ride on the next data frame. Returns whether bytes were
+  // written.
   bool write(bool is_idle);
   // Whether something is to be written, now or when the wire has room.
   bool has_output() const;
   // Output that somebody may be waiting for: all but credits that wait for company.
   bool has_due_output() const;
 
-  // Tells the peer that we left a communicator; queued behind data already framed, and until there is
-  // a wire.
+  // Tells the peer that we left a communicator; queued behind data already framed, and until there
+  // is a wire.
   void send_leave(uint64_t communicator, const Status& reason);
 
-  // Drops every stream of the communicator. Bytes of frames under way are copied first, so that user
-  // memory is free when this returns. Later frames for it are skipped.
+  // Drops every stream of the communicator. Bytes of frames under way are copied first, so that
+  // user memory is free when this returns. Later frames for it are skipped.
   void end_communicator(uint64_t communicator);
 
-  // Calls visit(head) for each message that arrived, or began to, before its communicator existed here.
+  // Calls visit(head) for each message that arrived, or began to, before its communicator existed
+  // here.
   template <typename Visitor>
   void visit_parked(uint64_t communicator, Visitor visit) const {
     for (const auto& [key, stream] : recv_streams_) {

@@ -25,8 +25,8 @@ void append_part(const std::vector<iovec>& pieces, size_t offset, size_t bytes,
 }
 
 Status protocol_error(const std::string& text) {
-  return Status(StatusCode::Network, "protocol error: " + text +
-                                         "; the peer runs another version or is not mccl");
+  return Status(StatusCode::Network,
+                "protocol error: " + text + "; the peer runs another version or is not mccl");
 }
 
 }  // namespace
@@ -142,20 +142,22 @@ Status Link::begin_frame(const FrameHeader& header) {
     return protocol_error("a frame begins with " + std::to_string(header.magic) + " version " +
                           std::to_string(header.version));
   if (header.payload_bytes > kFramePayloadBytesMax)
-    return protocol_error("a frame of " + std::to_string(header.payload_bytes) + " bytes, at most " +
-                          std::to_string(kFramePayloadBytesMax) + " are allowed");
+    return protocol_error("a frame of " + std::to_string(header.payload_bytes) +
+                          " bytes, at most " + std::to_string(kFramePayloadBytesMax) +
+                          " are allowed");
   payload_left_ = header.payload_bytes;
   current_ = nullptr;
   is_skipping_ = false;
   control_.clear();
   switch (header.kind) {
-    case FrameKind::Data: return begin_data(header);
+    case FrameKind::Data:
+      return begin_data(header);
     case FrameKind::Credits:
     case FrameKind::Grants:
-    case FrameKind::Leave: return Status::ok();
+    case FrameKind::Leave:
+      return Status::ok();
   }
-  return protocol_error("a frame of unknown kind " +
-                        std::to_string(static_cast<int>(header.kind)));
+  return protocol_error("a frame of unknown kind " + std::to_string(static_cast<int>(header.kind)));
 }
 
 Status Link::begin_data(const FrameHeader& header) {
@@ -167,7 +169,8 @@ Status Link::begin_data(const FrameHeader& header) {
     return protocol_error("more than " + std::to_string(kStreamsPerLinkMax) + " streams");
   RecvStream& stream = recv_stream(header.communicator, header.channel);
   if (!stream.is_arriving_) {
-    if (header.message_bytes > kMessageBytesMax || !stream.allows(header.sequence, header.message_bytes))
+    if (header.message_bytes > kMessageBytesMax ||
+        !stream.allows(header.sequence, header.message_bytes))
       return protocol_error("a message of " + std::to_string(header.message_bytes) +
                             " bytes on channel " + std::to_string(header.channel) +
                             " for which no credit was given");
@@ -262,7 +265,8 @@ Status Link::finish_control() {
                          code == StatusCode::Ok ? Status::ok() : Status(code, text));
       return Status::ok();
     }
-    case FrameKind::Data: break;
+    case FrameKind::Data:
+      break;
   }
   return Status(StatusCode::Internal, "a data frame among control frames");
 }

@@ -130,7 +130,8 @@ bool Link::write(bool is_idle) {
     fill(is_idle);
     if (frame_count_ == 0) return has_written;
     write_pieces_.clear();
-    for (size_t index = 0; index < frame_count_ && write_pieces_.size() < kWritePiecesMax; ++index) {
+    for (size_t index = 0; index < frame_count_ && write_pieces_.size() < kWritePiecesMax;
+         ++index) {
       const OutFrame& frame = *frames_[(frame_head_ + index) % frames_.size()];
       for (size_t piece = frame.first;
            piece < frame.pieces.size() && write_pieces_.size() < kWritePiecesMax; ++piece)
@@ -139,8 +140,8 @@ bool Link::write(bool is_idle) {
     ++write_calls_;
     Result<size_t> written = wire_->write(write_pieces_);
     if (!written.is_ok()) {
-      // Bytes that the peer sent before it went are still to be read: they may finish our operations
-      // and they say why it left. Reading reports the failure when it comes to the end.
+      // Bytes that the peer sent before it went are still to be read: they may finish our
+      // operations and they say why it left. Reading reports the failure when it comes to the end.
       is_write_blocked_ = true;
       is_readable_ = true;
       return has_written;
@@ -157,8 +158,8 @@ bool Link::write(bool is_idle) {
 
 void Link::consume_written(size_t bytes) {
   frame_bytes_ -= bytes;
-  while (bytes > 0 || (frame_count_ > 0 && frames_[frame_head_]->first ==
-                                               frames_[frame_head_]->pieces.size())) {
+  while (bytes > 0 ||
+         (frame_count_ > 0 && frames_[frame_head_]->first == frames_[frame_head_]->pieces.size())) {
     OutFrame& frame = *frames_[frame_head_];
     while (bytes > 0 && frame.first < frame.pieces.size()) {
       iovec& piece = frame.pieces[frame.first];

@@ -1,5 +1,5 @@
-// A queue whose slots are reused: what a slot owns (the capacity of a vector) outlives its stay in the
-// queue, so that a steady state allocates nothing. Grows when full, never shrinks.
+// A queue whose slots are reused: what a slot owns (the capacity of a vector) outlives its stay in
+// the queue, so that a steady state allocates nothing. Grows when full, never shrinks.
 #pragma once
 
 #include <cstddef>

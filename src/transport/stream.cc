@@ -4,8 +4,12 @@
 
 namespace mccl {
 
-const std::string& SendStream::peer_name() const { return link_->peer_name(); }
-const std::string& RecvStream::peer_name() const { return link_->peer_name(); }
+const std::string& SendStream::peer_name() const {
+  return link_->peer_name();
+}
+const std::string& RecvStream::peer_name() const {
+  return link_->peer_name();
+}
 
 void SendStream::pass_on() {
   MCCL_CHECK(!owners_.empty());

@@ -1,10 +1,12 @@
-// Streams: ordered, one-directional sequences of messages (sender, receiver, communicator, channel).
+// Streams: ordered, one-directional sequences of messages (sender, receiver, communicator,
+// channel).
 //
-// A stream has two ends. Each end keeps a queue of owners (law L2): the operations that will use it,
-// in ticket order; only the front owner may send or take, and it passes the end on after its last use
-// *of that end*. Messages match by position. Back-pressure is credit and nothing else: a sender may
-// have `window` messages outstanding, two small ones always, more or larger ones once the receiver has
-// granted them for the operation; the credit goes back when the message is taken (law L1).
+// A stream has two ends. Each end keeps a queue of owners (law L2): the operations that will use
+// it, in ticket order; only the front owner may send or take, and it passes the end on after its
+// last use *of that end*. Messages match by position. Back-pressure is credit and nothing else: a
+// sender may have `window` messages outstanding, two small ones always, more or larger ones once
+// the receiver has granted them for the operation; the credit goes back when the message is taken
+// (law L1).
 //
 // Everything here belongs to the engine: one thread at a time, nothing blocks.
 #pragma once
@@ -66,7 +68,9 @@ class SendStream {
     return static_cast<int32_t>(captured_ - position) >= 0;
   }
   // Wakes `owner` once when the message at `position` is captured.
-  void watch_capture(uint32_t position, StreamOwner* owner) { watchers_.push_back({position, owner}); }
+  void watch_capture(uint32_t position, StreamOwner* owner) {
+    watchers_.push_back({position, owner});
+  }
 
   const Link& link() const { return *link_; }
   const std::string& peer_name() const;
@@ -123,7 +127,7 @@ class SendStream {
 
 // A message at the receiving end.
 struct InMessage {
-  PooledBuffer buffer;     // empty when the bytes already lie in the posted target
+  PooledBuffer buffer;  // empty when the bytes already lie in the posted target
   size_t bytes = 0;
   uint64_t sequence = 0;
   Fingerprint fingerprint = {};
@@ -139,7 +143,8 @@ class RecvStream {
   RecvStream& operator=(const RecvStream&) = delete;
 
   // Appends an owner whose messages are at most `bytes_max` long. When the standing grant does not
-  // cover them, `messages` (at least two) such messages are granted to the sender for this operation.
+  // cover them, `messages` (at least two) such messages are granted to the sender for this
+  // operation.
   void add_owner(StreamOwner* owner, uint64_t sequence, uint32_t messages, size_t bytes_max);
   bool is_owned_by(const StreamOwner* owner) const {
     return !owners_.empty() && owners_.front().owner == owner;
@@ -148,15 +153,16 @@ class RecvStream {
 
   // Whether the next message is complete.
   bool has_message() const { return !parked_.empty(); }
-  // The next message, whose credit thereby goes back: at once when the owner expects more large ones
+  // The next message, whose credit thereby goes back: at once when the owner expects more large
+  // ones
   // (`more_follow`), else with the next data to this peer or when the engine is idle.
   InMessage take(bool more_follow);
   // The next message in place, without taking it; requires has_message().
   const InMessage& next() const { return parked_.front(); }
 
-  // Offers memory for the front owner's next message, so that its bytes need not be parked. Taken up
-  // when the message begins to arrive after this call, none is parked, and its length is the target's.
-  // The owner may withdraw only by ending the communicator.
+  // Offers memory for the front owner's next message, so that its bytes need not be parked. Taken
+  // up when the message begins to arrive after this call, none is parked, and its length is the
+  // target's. The owner may withdraw only by ending the communicator.
   void post_target(std::span<const iovec> pieces, size_t bytes);
   bool has_target() const { return has_target_; }
 

@@ -200,8 +200,9 @@ class TcpContext final : public WireContext {
   FileDescriptor listener_;
   std::string address_;
   int buffer_bytes_;
-  std::string congestion_control_;    // what the kernel allowed when the listener was made
-  std::atomic<bool> is_accept_starved_ = false;  // a connection waits that no descriptor was left for
+  std::string congestion_control_;  // what the kernel allowed when the listener was made
+  std::atomic<bool> is_accept_starved_ =
+      false;  // a connection waits that no descriptor was left for
 };
 
 Result<std::unique_ptr<Wire>> TcpContext::connect(const std::string& address, uint64_t token) {

@@ -12,7 +12,8 @@ constexpr TimeNs kHelloTimeoutNs = 5 * kNsPerSecond;
 
 }  // namespace
 
-Transport::Transport(WireContext& wires, uint64_t process_id, uint64_t token, LinkListener& listener)
+Transport::Transport(WireContext& wires, uint64_t process_id, uint64_t token,
+                     LinkListener& listener)
     : wires_(wires), process_id_(process_id), token_(token), listener_(listener) {}
 
 Transport::~Transport() = default;
@@ -54,7 +55,8 @@ void Transport::handle(const std::vector<WireEvent>& events, TimeNs now) {
     }
     for (size_t index = 0; index < strangers_.size(); ++index) {
       if (strangers_[index]->token != event.token) continue;
-      if (greet(*strangers_[index])) strangers_.erase(strangers_.begin() + static_cast<long>(index));
+      if (greet(*strangers_[index]))
+        strangers_.erase(strangers_.begin() + static_cast<long>(index));
       break;
     }
   }

@@ -1,8 +1,8 @@
 // All connections of one endpoint: who connects, handshakes, and passing readiness on to links.
 //
 // Of two processes the one with the smaller process id connects; the other waits for it. Both know
-// that they need each other, because both ends of a stream are named by the same program. A hello of
-// fixed size is all that is read before the other side has shown the receiver's token.
+// that they need each other, because both ends of a stream are named by the same program. A hello
+// of fixed size is all that is read before the other side has shown the receiver's token.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct PeerAddress {
 
 class Transport {
  public:
-  // `wires` and `listener` outlive the transport. `process_id` is a random number, `token` another one.
+  // `wires` and `listener` outlive the transport. `process_id` is a random number, `token` another
+  // one.
   Transport(WireContext& wires, uint64_t process_id, uint64_t token, LinkListener& listener);
   ~Transport();
 

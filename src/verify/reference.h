@@ -20,8 +20,9 @@ struct ReferenceCall {
   bool in_place = false;
   // Elements of each block: one entry for all_reduce and broadcast, one per rank for all_gather.
   std::vector<int64_t> block_counts;
-  // Per rank: the input's bytes (rank r of all_gather holds block r; only root's input of a broadcast
-  // is used). In place, they are where the aliasing map of program.h puts them in the output.
+  // Per rank: the input's bytes (rank r of all_gather holds block r; only root's input of a
+  // broadcast is used). In place, they are where the aliasing map of program.h puts them in the
+  // output.
   std::vector<Bytes> inputs;
 };
 

@@ -5,9 +5,9 @@
 // iteration ends with two messages outstanding per stream and leaves every stream empty (k = 1 is
 // reported); no race, with happens-before made of lane order, dependences and messages of all ranks
 // (credits do not count; a send's place in its lane orders its read of the source only up to the
-// capture waits of law L3, which the proof lists); no read of an unwritten chunk; every output chunk
-// holds each contribution exactly once; equal origins (L4); equal trees on all ranks (L5). A program
-// that claims both in-place and out-of-place is proven for both.
+// capture waits of law L3, which the proof lists); no read of an unwritten chunk; every output
+// chunk holds each contribution exactly once; equal origins (L4); equal trees on all ranks (L5). A
+// program that claims both in-place and out-of-place is proven for both.
 #pragma once
 
 #include <string>
@@ -36,8 +36,8 @@ const char* rule_name(Rule rule);
 
 struct Finding {
   Rule rule;
-  bool in_place;       // the aliasing under which it was found
-  std::string text;    // one sentence: what, where, which ranks, the two values that disagree
+  bool in_place;     // the aliasing under which it was found
+  std::string text;  // one sentence: what, where, which ranks, the two values that disagree
   std::vector<std::string> trace;  // the counter-example, one step per line; may be empty
 };
 
@@ -53,7 +53,8 @@ struct Verdict {
 // phases; otherwise all findings of a phase are reported, at most 20.
 Verdict verify(const Program& program);
 
-// Part of the key under which verdicts may be stored (law L8); changes with every change of meaning.
+// Part of the key under which verdicts may be stored (law L8); changes with every change of
+// meaning.
 constexpr int kVerifierVersion = 1;
 
 }  // namespace mccl

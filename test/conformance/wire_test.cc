@@ -326,22 +326,44 @@ TEST_P(WireTest, AcceptIsNullWhenNothingWaits) {
   EXPECT_EQ(world->context(1).accept(1), nullptr);
 }
 
+// One end of a connection that says and hears one word.
+struct TalkingEnd {
+  std::unique_ptr<Wire> wire;
+  uint64_t token = 0;
+  size_t written_bytes = 0;
+  size_t read_bytes = 0;
+  uint64_t heard = 0;
+};
+
+void say(TalkingEnd& end, uint64_t word) {
+  if (end.written_bytes == sizeof word) return;
+  Result<size_t> taken =
+      write_bytes(*end.wire, reinterpret_cast<const char*>(&word) + end.written_bytes,
+                  sizeof word - end.written_bytes);
+  ASSERT_TRUE(taken.is_ok()) << taken.status().to_string();
+  end.written_bytes += taken.value();
+}
+
+void hear(TalkingEnd& end) {
+  while (end.read_bytes < sizeof end.heard) {
+    Result<size_t> got = read_bytes(*end.wire, reinterpret_cast<char*>(&end.heard) + end.read_bytes,
+                                    sizeof end.heard - end.read_bytes);
+    ASSERT_TRUE(got.is_ok()) << got.status().to_string();
+    if (got.value() == 0) return;
+    end.read_bytes += got.value();
+  }
+}
+
 // Both contexts connect to each other many times. Each wire says its connector's token first, and
 // the other end says it back.
 TEST_P(WireTest, ManyConnectionsReportTheirOwnTokens) {
   constexpr uint64_t kCount = 60;
   // All 64 bits belong to the caller.
   const auto token_of = [](uint64_t index) { return index % 2 == 0 ? index / 2 : ~(index / 2); };
-  struct End {
-    std::unique_ptr<Wire> wire;
-    uint64_t token = 0;
-    size_t written_bytes = 0;
-    size_t read_bytes = 0;
-    uint64_t heard = 0;
-  };
   const auto world = GetParam().make_world(2);
-  std::array<std::map<uint64_t, End>, 2> made;      // by token
-  std::array<std::map<uint64_t, End>, 2> accepted;  // by token; tokens follow the connector's
+  std::array<std::map<uint64_t, TalkingEnd>, 2> made;  // by token
+  std::array<std::map<uint64_t, TalkingEnd>, 2>
+      accepted;  // by token; tokens follow the connector's
   for (size_t side = 0; side < 2; ++side) {
     for (uint64_t index = 0; index < kCount; ++index) {
       const std::string address = world->context(1 - side).address();
@@ -349,24 +371,6 @@ TEST_P(WireTest, ManyConnectionsReportTheirOwnTokens) {
       made[side][token] = {world->context(side).connect(address, token).value(), token};
     }
   }
-  const auto say = [](End& end, uint64_t word) {
-    if (end.written_bytes == sizeof word) return;
-    Result<size_t> taken =
-        write_bytes(*end.wire, reinterpret_cast<const char*>(&word) + end.written_bytes,
-                    sizeof word - end.written_bytes);
-    ASSERT_TRUE(taken.is_ok()) << taken.status().to_string();
-    end.written_bytes += taken.value();
-  };
-  const auto hear = [](End& end) {
-    while (end.read_bytes < sizeof end.heard) {
-      Result<size_t> got =
-          read_bytes(*end.wire, reinterpret_cast<char*>(&end.heard) + end.read_bytes,
-                     sizeof end.heard - end.read_bytes);
-      ASSERT_TRUE(got.is_ok()) << got.status().to_string();
-      if (got.value() == 0) return;
-      end.read_bytes += got.value();
-    }
-  };
   const auto step_side = [&](size_t side) {
     for (const WireEvent& event : poll_now(world->context(side))) {
       if (event.acceptable) {
@@ -378,9 +382,10 @@ TEST_P(WireTest, ManyConnectionsReportTheirOwnTokens) {
         }
         continue;
       }
-      std::map<uint64_t, End>& ends = made[side].count(event.token) ? made[side] : accepted[side];
+      std::map<uint64_t, TalkingEnd>& ends =
+          made[side].count(event.token) ? made[side] : accepted[side];
       ASSERT_EQ(ends.count(event.token), 1u) << "an event with the unknown token " << event.token;
-      End& end = ends[event.token];
+      TalkingEnd& end = ends[event.token];
       if (event.writable && &ends == &made[side]) say(end, end.token);
       if (event.readable) hear(end);
       const bool has_heard = end.read_bytes == sizeof end.heard;

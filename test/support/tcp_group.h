@@ -15,8 +15,9 @@
 
 namespace mccl {
 
-// Runs `body(communicator)` once per rank, each on a thread of its own, and joins them. The endpoints
-// have `settings`, by default loopback only; `portions` replace those of the link profile.
+// Runs `body(communicator)` once per rank, each on a thread of its own, and joins them. The
+// endpoints have `settings`, by default loopback only; `portions` replace those of the link
+// profile.
 inline void run_tcp_ranks(int rank_count, const std::function<void(Communicator&)>& body,
                           std::vector<std::pair<std::string, std::string>> settings = {},
                           const std::optional<PlanPortions>& portions = std::nullopt) {

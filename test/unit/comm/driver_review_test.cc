@@ -1,6 +1,4 @@
 // Races of waiting callers, each made certain by wires that are told what to report and when.
-#include "comm/driver.h"
-
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -9,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/driver.h"
 #include "device/cpu_device.h"
 
 namespace mccl {
@@ -75,9 +74,8 @@ TEST(DriverReview, TheDestructorWaitsForACallerWhoseWorkIsDone) {
   };
   std::optional<Driver> driver(std::in_place, bench.engine, wires, false);
   driver->set_wait_policy({.spin_ns = 0, .yield_ns = 0});
-  std::thread caller([&, waiting = &*driver] {
-    EXPECT_TRUE(waiting->wait(is_done, kNever, {}).is_ok());
-  });
+  std::thread caller(
+      [&, waiting = &*driver] { EXPECT_TRUE(waiting->wait(is_done, kNever, {}).is_ok()); });
   {
     std::unique_lock lock(wires.mutex);
     wires.changed.wait(lock, [&] { return wires.inside == 1; });

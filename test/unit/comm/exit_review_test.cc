@@ -23,8 +23,9 @@ struct SteppedPair {
       options.listen_address = "127.0.0.1";
       options.socket_buffer_bytes = 64 * 1024;
       wires.push_back(make_tcp_context(options).value());
-      endpoints.push_back(std::make_unique<Endpoint>(EndpointCore::create_passive(
-          *wires.back(), clock, parse_config({}, nullptr).value(), static_cast<uint64_t>(rank) + 1)));
+      endpoints.push_back(std::make_unique<Endpoint>(
+          EndpointCore::create_passive(*wires.back(), clock, parse_config({}, nullptr).value(),
+                                       static_cast<uint64_t>(rank) + 1)));
       rendezvous.push_back(
           CommunicatorCore::publish(endpoints.back()->core(), *store, rank, 2,
                                     {.name = "pair", .timeout_ns = 0, .interrupted = {}})

@@ -18,9 +18,8 @@ TEST(LinkReview, ShowsTheHeadOfAMessageThatHasOnlyBegunToArrive) {
   pair.world.wires(pair.left.node()).wake();
   pair.world.run([&] { return !pair.right.heads.empty(); });
   ASSERT_FALSE(pair.recv_end().has_message());
-  pair.right.link_to(pair.left).visit_parked(kCommunicator, [&](const InMessage& message) {
-    seen.push_back(message.fingerprint);
-  });
+  pair.right.link_to(pair.left).visit_parked(
+      kCommunicator, [&](const InMessage& message) { seen.push_back(message.fingerprint); });
   EXPECT_EQ(seen, (std::vector<Fingerprint>{fingerprint_of(9)}));
 }
 
