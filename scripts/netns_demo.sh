@@ -63,14 +63,15 @@ train() {
 import json, sys
 
 ours, single = (json.load(open(path)) for path in sys.argv[1:])
-difference = max(abs(a - b) / abs(b) for a, b in zip(ours["losses"], single["losses"], strict=True))
+differences = [abs(a - b) / abs(b) for a, b in zip(ours["losses"], single["losses"], strict=True)]
+difference = max(differences)
 print(f"{ours['world_size']} ranks, {ours['steps']} steps: step {ours['step_ms_median']:.1f} ms, "
-      f"exposed {ours['exposed']['exposed_ms']:.1f} ms, losses within {difference:.1e} of one process, "
-      f"weights {'equal' if ours['has_equal_weights'] else 'DIFFERENT'}")
+      f"exposed {ours['exposed']['exposed_ms']:.1f} ms, losses within {difference:.1e} of one "
+      f"process, weights {'equal' if ours['has_equal_weights'] else 'DIFFERENT'}")
 for row in ours["programs"]:
     print(f"  {row['collective']} {row['program']}: {row['calls']} calls, {row['bytes']:,} bytes: "
           f"{row['reason']}")
-sys.exit(not (difference <= 1e-4 and ours["has_equal_weights"]))
+sys.exit(not (all(value <= 1e-4 for value in differences) and ours["has_equal_weights"]))
 PYTHON
 }
 

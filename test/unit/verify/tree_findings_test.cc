@@ -7,6 +7,10 @@
 namespace mccl {
 namespace {
 
+std::vector<Step>& steps_of(Program& program, size_t rank, size_t lane) {
+  return program.ranks[rank].lanes[lane].steps;
+}
+
 std::string refusal(const Program& program) {
   return verify(program).to_string();
 }
