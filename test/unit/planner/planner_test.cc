@@ -89,15 +89,15 @@ TEST(Planner, ManyParallelStreamsShareTheWindow) {
   EXPECT_EQ(entry.slice_bytes, 65'536);
 }
 
-TEST(Planner, LoopbackOfTwoRanksDoublesToTwoHundredFiftySixKibibytesThenRings) {
+TEST(Planner, LoopbackOfTwoRanksHasABandOfAllPairsAboveDoubling) {
   const PlanTable table = built(make_topology(2, 1), {}, kAll);
   EXPECT_EQ(table.link.profile, CostProfile::Loopback);
-  EXPECT_EQ(windows(table), "0 recursive_doubling 266240 ring ");
+  EXPECT_EQ(windows(table), "0 recursive_doubling 323584 all_pairs 1052672 ring ");
 }
 
 TEST(Planner, LoopbackOfFourRanksHasABandOfAllPairs) {
   EXPECT_EQ(windows(built(make_topology(4, 1), {}, kAll)),
-            "0 recursive_doubling 32768 all_pairs 528384 ring ");
+            "0 recursive_doubling 32768 all_pairs 2101248 ring ");
 }
 
 TEST(Planner, LanOfTwentyFourRanksDoublesOnlyTheSmallest) {
@@ -125,7 +125,7 @@ TEST(Planner, MeasuredCostsAndSlicesReplaceThoseOfTheProfile) {
   EXPECT_EQ(table.link.costs, measured);
   const PlanEntry& entry = *find_entry(table, Collective::AllReduce, 1).value();
   EXPECT_EQ(entry.slice_bytes, 10'048);
-  EXPECT_EQ(entry.window_bytes, 14 * 10'048);  // 2,000 + the frame of 131,072
+  EXPECT_EQ(entry.window_bytes, 27 * 10'048);  // 2,000 + the frame of 262,144
 }
 
 TEST(Planner, AListRestrictsOnlyCollectivesThatItNames) {
