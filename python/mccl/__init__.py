@@ -10,7 +10,6 @@ many calls and why.
 from __future__ import annotations
 
 import atexit
-import weakref
 from typing import Any
 
 import mccl_entry_point
@@ -21,7 +20,8 @@ __distribution__ = "torch-mccl"
 
 __all__ = ["create_backend", "explain", "stats"]
 
-_living: "weakref.WeakSet[Any]" = weakref.WeakSet()
+# Held here because torch keeps the C++ object only; what a destroyed group leaves is small.
+_living: "set[Any]" = set()
 
 
 def _native():
