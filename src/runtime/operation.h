@@ -122,7 +122,6 @@ class LaneRun final : public StreamOwner {
   void consume(const StepCode& step, InMessage& message);
   void finish_step(const StepCode& step);
   void drain();
-  uint32_t capture_position(int send_index) const;
   Piece piece(const StepCode& step, const Operand& operand, int chunk) const;
   size_t message_bytes(const StepCode& step) const;
   void append_pieces(const StepCode& step, const Operand& operand);

@@ -46,7 +46,6 @@ LaneCode make_lane(const ProvenProgram& proven, int rank, int lane_index) {
     if (step.sends) {
       ++code.sends_per_iteration;
       code.last_send_step = step_index;
-      code.sent_chunks_max = std::max(code.sent_chunks_max, step.chunk_count);
     }
     if (step.receives) {
       ++code.receives_per_iteration;

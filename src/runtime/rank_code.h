@@ -45,8 +45,7 @@ struct LaneCode {
   int receives_per_iteration = 0;
   int last_send_step = -1;
   int last_recv_step = -1;
-  int sent_chunks_max = 0;  // most chunks in one message
-  int received_chunks_max = 0;
+  int received_chunks_max = 0;  // most chunks in one message
 };
 
 struct RankCode {

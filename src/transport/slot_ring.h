@@ -33,11 +33,6 @@ class SlotRing {
     --count_;
   }
 
-  void clear() {
-    slots_.clear();
-    head_ = count_ = 0;
-  }
-
  private:
   void grow() {
     std::vector<T> grown(slots_.empty() ? 4 : 2 * slots_.size());

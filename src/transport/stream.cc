@@ -77,13 +77,6 @@ void SendStream::on_captured() {
   }
 }
 
-void SendStream::clear() {
-  owners_.clear();
-  grants_.clear();
-  watchers_.clear();
-  messages_.clear();
-}
-
 void RecvStream::add_owner(StreamOwner* owner, uint64_t sequence, uint32_t messages,
                            size_t bytes_max) {
   MCCL_CHECK_LE(bytes_max, kMessageBytesMax);
@@ -128,13 +121,6 @@ bool RecvStream::allows(uint64_t sequence, size_t bytes) const {
   for (const Grant& grant : grants_)
     if (grant.sequence == sequence) return bytes <= grant.bytes_max && parked < grant.messages;
   return false;
-}
-
-void RecvStream::clear() {
-  owners_.clear();
-  grants_.clear();
-  parked_.clear();
-  has_target_ = false;
 }
 
 }  // namespace mccl

@@ -107,8 +107,6 @@ class SendStream {
   void wake_owner() {
     if (!owners_.empty()) owners_.front().owner->wake();
   }
-  // Forgets owners, watchers and messages that no frame holds; used when the communicator ends.
-  void clear();
 
   Link* link_;
   uint64_t communicator_;
@@ -187,7 +185,6 @@ class RecvStream {
 
   // Whether the sender is within its standing grant or one we gave for `sequence`.
   bool allows(uint64_t sequence, size_t bytes) const;
-  void clear();
 
   Link* link_;
   uint64_t communicator_;
