@@ -164,10 +164,12 @@ void Backend::shutdown() {
 }
 
 void Backend::abort() {
+  std::shared_ptr<Shared> shared;  // outlives the communicator, which refers to it
   std::shared_ptr<Communicator> communicator;
   {
     const std::lock_guard lock(mutex_);
     communicator = communicator_;
+    shared = shared_;
   }
   if (communicator != nullptr) communicator->abort("abort() was called");
 }

@@ -1,11 +1,15 @@
 #include "torch_store.h"
 
+#include <poll.h>
+
 #include <algorithm>
-#include <chrono>
 #include <exception>
 
 namespace mccl {
 namespace {
+
+// Between two looks at a key; a look is one round trip to the store.
+constexpr int kPauseMsMax = 50;
 
 Status store_error(const std::exception& error) {
   return Status(StatusCode::Network, std::string("the rendezvous store failed: ") + error.what());
@@ -24,16 +28,14 @@ Status TorchStore::set(const std::string& key, const std::string& value) {
 
 Result<std::optional<std::string>> TorchStore::get(const std::string& key, int64_t timeout_ns) {
   try {
-    if (!store_->check({key})) {
-      if (timeout_ns == 0) return std::optional<std::string>();
-      // Rounded up: a wait of 0 ms would wait for ever.
-      const std::chrono::milliseconds limit(std::max<int64_t>(1, timeout_ns / 1'000'000));
-      try {
-        store_->wait({key}, limit);
-      } catch (const std::exception&) {
-        // Too late or failed: the next look tells which.
-        if (!store_->check({key})) return std::optional<std::string>();
-      }
+    // store_->wait() prints a warning for every limit that passes; a late rank is no warning.
+    int pause_ms = 1;
+    int64_t left_ms = timeout_ns / 1'000'000;
+    while (!store_->check({key})) {
+      if (left_ms <= 0) return std::optional<std::string>();
+      pause_ms = static_cast<int>(std::min<int64_t>(std::min(2 * pause_ms, kPauseMsMax), left_ms));
+      ::poll(nullptr, 0, pause_ms);
+      left_ms -= pause_ms;
     }
     const std::vector<uint8_t> value = store_->get(key);
     return std::optional<std::string>(std::string(value.begin(), value.end()));

@@ -55,9 +55,11 @@ TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, std::vector
           c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
 }
 
-void TorchWork::post_completion(const Status& status) {
-  auto self = c10::intrusive_ptr<TorchWork>::reclaim_copy(this);
-  completions_.post([self = std::move(self), status] { self->complete(status); });
+bool TorchWork::claim() {
+  const std::lock_guard lock(mutex_);
+  const bool is_mine = is_over_ && !is_claimed_;
+  is_claimed_ |= is_mine;
+  return is_mine;
 }
 
 void TorchWork::on_operation_over(const Status& status) {
@@ -66,27 +68,27 @@ void TorchWork::on_operation_over(const Status& status) {
     is_over_ = true;
     over_status_ = status;
     if (completes_in_wait_) return;
-    is_claimed_ = true;
   }
-  post_completion(status);
+  auto self = c10::intrusive_ptr<TorchWork>::reclaim_copy(this);
+  completions_.post([self = std::move(self)] {
+    if (self->claim()) self->complete();
+  });
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> TorchWork::getFuture() {
-  bool is_mine = false;
+  bool completes_here = false;
   {
     const std::lock_guard lock(mutex_);
-    if (completes_in_wait_) {
-      completes_in_wait_ = false;
-      is_mine = is_over_ && !is_claimed_;
-      is_claimed_ |= is_mine;
-    }
+    completes_here = completes_in_wait_;
+    completes_in_wait_ = false;  // from now on nobody is sure to wait
   }
-  if (is_mine) post_completion(over_status_);
+  // Nobody holds the Future yet, so no callback runs here.
+  if (completes_here && claim()) complete();
   return future_;
 }
 
-void TorchWork::complete(const Status& status) {
-  std::exception_ptr error = to_exception(status);
+void TorchWork::complete() {
+  std::exception_ptr error = to_exception(over_status_);
   if (error == nullptr) {
     try {
       const at::NoGradGuard no_grad;
@@ -97,12 +99,17 @@ void TorchWork::complete(const Status& status) {
   }
   copies_.clear();
   inputs_.clear();
+  finish(error);  // first: a callback of the Future may wait for this very work
   if (error != nullptr) {
     future_->setError(error);
   } else {
     future_->markCompleted(c10::IValue(outputs_));
   }
-  finish(error);
+}
+
+bool TorchWork::completes_in_wait() {
+  const std::lock_guard lock(mutex_);
+  return completes_in_wait_;
 }
 
 bool TorchWork::isCompleted() {
@@ -122,20 +129,13 @@ bool TorchWork::wait(std::chrono::milliseconds timeout) {
     interrupt = take_interrupt_();
     return interrupt != nullptr;
   });
-  if (work_->is_done()) {
-    bool is_mine = false;
-    {
-      const std::lock_guard lock(mutex_);
-      is_mine = completes_in_wait_ && is_over_ && !is_claimed_;
-      is_claimed_ |= is_mine;
-    }
-    if (is_mine) complete(over_status_);
-  }
+  // Who needs the copies does not queue behind other completions, or behind itself in a callback.
+  if (work_->is_done() && (has_copies_ || completes_in_wait()) && claim()) complete();
   // Also when the work was done meanwhile: the signal has been taken and would be lost.
   if (interrupt != nullptr) std::rethrow_exception(interrupt);
   throw_unless_ok(status);
   if (!has_copies_) return true;
-  // The data is here; the completion thread is about to have copied it back.
+  // The data is here; another thread is copying it back.
   std::unique_lock lock(mutex_);
   cv_.wait(lock, [this] { return completed_; });
   if (exception_ != nullptr) std::rethrow_exception(exception_);

@@ -55,10 +55,12 @@ class TorchWork final : public c10d::Work {
   uint64_t getSequencenumber() const override { return work_ ? work_->sequence() : 0; }
 
  private:
-  // Hands the completion to the completion thread.
-  void post_completion(const Status& status);
-  // Copies back, completes the Future, drops the tensors. Called once; callbacks may run Python.
-  void complete(const Status& status);
+  // Whether this thread is the one that completes the work; true once, after the operation is over.
+  bool claim();
+  bool completes_in_wait();
+  // Copies back, completes the Future, drops the tensors. By whoever claimed; callbacks may run
+  // Python.
+  void complete();
 
   std::shared_ptr<mccl::Work> work_;
   std::vector<at::Tensor> inputs_;  // kept alive until completion
@@ -66,8 +68,7 @@ class TorchWork final : public c10d::Work {
   std::vector<CopyBack> copies_;
   bool has_copies_;
   CompletionThread& completions_;
-  // Under mutex_: who completes. A work that completes in wait() and whose Future somebody asked
-  // for is handed to the completion thread after all.
+  // Under mutex_: who completes.
   bool completes_in_wait_;
   bool is_over_ = false;
   bool is_claimed_ = false;

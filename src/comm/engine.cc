@@ -5,7 +5,7 @@
 namespace mccl {
 namespace {
 
-// Communicators that peers may leave before they exist here; beyond it the oldest are forgotten.
+// Communicators that peers may leave before they exist here; beyond it some are forgotten.
 constexpr size_t kEarlyLeavesMax = 1024;
 
 }  // namespace
