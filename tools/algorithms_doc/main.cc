@@ -1,12 +1,10 @@
 // Prints docs/algorithms.md, generated from the catalogue of algorithms.
 //   algorithms_doc               the page on standard output
 //   algorithms_doc --check FILE  0 when FILE is that page, 1 when it is stale or missing
-#include <fstream>
-#include <iostream>
 #include <numeric>
-#include <sstream>
 #include <string>
 
+#include "../page_main.h"
 #include "algorithms/catalog.h"
 
 namespace mccl {
@@ -84,25 +82,9 @@ std::string algorithms_page() {
   return page;
 }
 
-int check(const char* path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (file && text.str() == algorithms_page()) return 0;
-  std::cerr << path << " is stale: run `make docs` and commit it\n";
-  return 1;
-}
-
 }  // namespace
 }  // namespace mccl
 
 int main(int argument_count, char** arguments) {
-  if (argument_count == 3 && std::string(arguments[1]) == "--check")
-    return mccl::check(arguments[2]);
-  if (argument_count != 1) {
-    std::cerr << "usage: algorithms_doc [--check FILE]\n";
-    return 2;
-  }
-  std::cout << mccl::algorithms_page();
-  return std::cout.flush() ? 0 : 1;
+  return mccl::run_page_main("algorithms_doc", mccl::algorithms_page(), argument_count, arguments);
 }

@@ -1,11 +1,9 @@
 // Prints docs/settings.md, generated from the table of settings.
 //   settings_doc               the page on standard output
 //   settings_doc --check FILE  0 when FILE is that page, 1 when it is stale or missing
-#include <fstream>
-#include <iostream>
-#include <sstream>
 #include <string>
 
+#include "../page_main.h"
 #include "base/config.h"
 
 namespace mccl {
@@ -50,25 +48,9 @@ std::string settings_page() {
   return page;
 }
 
-int check(const char* path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (file && text.str() == settings_page()) return 0;
-  std::cerr << path << " is stale: run `make docs` and commit it\n";
-  return 1;
-}
-
 }  // namespace
 }  // namespace mccl
 
 int main(int argument_count, char** arguments) {
-  if (argument_count == 3 && std::string(arguments[1]) == "--check")
-    return mccl::check(arguments[2]);
-  if (argument_count != 1) {
-    std::cerr << "usage: settings_doc [--check FILE]\n";
-    return 2;
-  }
-  std::cout << mccl::settings_page();
-  return std::cout.flush() ? 0 : 1;
+  return mccl::run_page_main("settings_doc", mccl::settings_page(), argument_count, arguments);
 }
