@@ -1,19 +1,16 @@
 // Inputs, expectations and memory of the agreement tests.
 //
 // The expectation comes from the reference executor, which shares no kernel and no layout code with
-// the engine. It is judged here by a third way: float64 sums with the error bound of n - 1
-// roundings, integers modulo 2^64, bytes that only move.
+// the engine. It is judged here by a third way: arithmetic in agreement_elements.cc, and bytes that
+// only move.
 #include "agreement/agreement_case.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <numeric>
 #include <utility>
 
+#include "agreement/agreement_elements.h"
 #include "base/check.h"
 #include "base/dtype.h"
 #include "base/prng.h"
@@ -24,57 +21,6 @@ namespace {
 constexpr size_t kGuardBytes = 64;
 constexpr std::byte kGuard{0xa5};
 constexpr std::byte kStale{0x5c};
-
-// Bits of a bfloat16 or float32 that no ordinary arithmetic makes: quiet and signalling NaNs with
-// payloads, infinities, both zeros, subnormals and the largest finite numbers.
-constexpr std::array<uint32_t, 12> kSpecials = {0x7fc00000, 0xffc10000, 0x7f810000, 0x7f800000,
-                                                0xff800000, 0x80000000, 0x00000000, 0x00010000,
-                                                0x807f0000, 0x00200000, 0x7f7f0000, 0xff7f0000};
-
-bool is_floating(DataType dtype) {
-  return dtype == DataType::Float32 || dtype == DataType::BFloat16;
-}
-
-size_t element_count(const Bytes& bytes, DataType dtype) {
-  return bytes.size() / dtype_bytes(dtype);
-}
-
-template <typename T>
-T load_as(const Bytes& bytes, size_t index) {
-  T value;
-  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return value;
-}
-
-double load_float(const Bytes& bytes, DataType dtype, size_t index) {
-  if (dtype == DataType::Float32) return static_cast<double>(load_as<float>(bytes, index));
-  const uint32_t bits = load_as<uint16_t>(bytes, index);
-  return static_cast<double>(std::bit_cast<float>(bits << 16));
-}
-
-void fill_element(const AgreementCall& call, Prng& prng, std::byte* element) {
-  if (!is_floating(call.dtype)) {
-    const uint64_t bits = prng.below(4) == 0 ? prng.next() : prng.below(2000) - 1000;
-    std::memcpy(element, &bits, dtype_bytes(call.dtype));
-    return;
-  }
-  auto bits = std::bit_cast<uint32_t>(static_cast<float>(prng.unit() * 200 - 100));
-  if (call.has_specials && prng.below(3) == 0) bits = kSpecials[prng.below(kSpecials.size())];
-  if (call.dtype == DataType::Float32) {
-    std::memcpy(element, &bits, sizeof(bits));
-  } else {
-    const auto half = static_cast<uint16_t>(bits >> 16);
-    std::memcpy(element, &half, sizeof(half));
-  }
-}
-
-Bytes make_input(const AgreementCall& call, Prng& prng, int64_t count) {
-  const size_t element_bytes = dtype_bytes(call.dtype);
-  Bytes bytes(static_cast<size_t>(count) * element_bytes);
-  for (size_t at = 0; at < bytes.size(); at += element_bytes)
-    fill_element(call, prng, bytes.data() + at);
-  return bytes;
-}
 
 std::string differs(const char* what, int rank, size_t index) {
   return std::string(what) + " of rank " + std::to_string(rank) + " differs at byte " +
@@ -116,25 +62,29 @@ std::vector<AgreementCall> agreement_calls(const Algorithm& algorithm, int rank_
                                            const std::vector<int64_t>& counts) {
   std::vector<AgreementCall> calls;
   const auto add = [&](DataType dtype, ReduceOp op, int root, std::vector<int64_t> blocks) {
-    const bool has_specials = is_floating(dtype) && calls.size() % 3 == 1;
+    const bool has_specials = has_special_values(dtype) && calls.size() % 3 == 1;
     calls.push_back({&algorithm, rank_count, dtype, op, root, std::move(blocks), has_specials,
                      calls.size() + 1});
   };
-  for (const int64_t count : counts)
-    for (const DataTypeRow& row : data_types()) switch (algorithm.collective) {
-        case Collective::AllReduce:
-          for (const ReduceOp op : all_reduce_ops()) add(row.dtype, op, 0, {count});
-          break;
-        case Collective::AllGather:
-          add(row.dtype, ReduceOp::Sum, 0,
-              std::vector<int64_t>(static_cast<size_t>(rank_count), count));
-          add(row.dtype, ReduceOp::Sum, 0, uneven_blocks(rank_count, count));
-          break;
-        case Collective::Broadcast:
-          for (int root = 0; root < rank_count; ++root)
-            add(row.dtype, ReduceOp::Sum, root, {count});
-          break;
-      }
+  for (size_t index = 0; index < counts.size(); ++index) {
+    const int64_t count = counts[index];
+    switch (algorithm.collective) {
+      case Collective::AllReduce:
+        for (const auto& [dtype, op] : reduction_pairs(index, counts.size()))
+          add(dtype, op, 0, {count});
+        break;
+      case Collective::AllGather:
+        for (const auto& [dtype, op] : movement_pairs(index, counts.size())) {
+          add(dtype, op, 0, std::vector<int64_t>(static_cast<size_t>(rank_count), count));
+          add(dtype, op, 0, uneven_blocks(rank_count, count));
+        }
+        break;
+      case Collective::Broadcast:
+        for (const auto& [dtype, op] : movement_pairs(index, counts.size()))
+          for (int root = 0; root < rank_count; ++root) add(dtype, op, root, {count});
+        break;
+    }
+  }
   return calls;
 }
 
@@ -150,7 +100,7 @@ AgreementCase::AgreementCase(const AgreementCall& call, const Program& program) 
   for (int rank = 0; rank < ranks; ++rank) {
     const bool has_own_block = call.algorithm->collective == Collective::AllGather;
     const size_t block = has_own_block ? static_cast<size_t>(rank) : 0;
-    inputs_.push_back(make_input(call, prng, call.block_counts[block]));
+    inputs_.push_back(make_elements(call.dtype, call.has_specials, prng, call.block_counts[block]));
   }
   ReferenceCall reference{call.dtype, call.op, false, call.block_counts, {}};
   // Programs are rooted at 0: its rank p is our rank (p + root) mod n.
@@ -183,45 +133,7 @@ std::string AgreementCase::judge_reduction() const {
   for (int rank = 1; rank < call_.rank_count; ++rank)
     if (expected(rank) != expected(0))
       return "the reference gives different bits to rank " + std::to_string(rank);
-  const double divisor = call_.op == ReduceOp::Avg ? call_.rank_count : 1;
-  // n - 1 additions and a division, each off by at most half a unit in the last place, of values of
-  // at most the sum of magnitudes; a float64 sum is exact enough to compare with.
-  const double unit = call_.dtype == DataType::Float32 ? 0x1p-24 : 0x1p-8;
-  const double relative = std::pow(1 + unit, call_.rank_count) - 1 + 0x1p-40;
-  for (size_t index = 0; index < element_count(expected(0), call_.dtype); ++index) {
-    if (call_.dtype == DataType::Int64) {
-      uint64_t sum = 0;
-      for (const Bytes& bytes : inputs_) sum += load_as<uint64_t>(bytes, index);
-      const auto found = load_as<int64_t>(expected(0), index);
-      const auto exact = std::bit_cast<int64_t>(sum) / static_cast<int64_t>(divisor);
-      const bool is_sum = call_.op == ReduceOp::Sum || call_.op == ReduceOp::Avg;
-      if (is_sum && found != exact) return "integer sum " + std::to_string(index) + " is wrong";
-      continue;
-    }
-    double sum = 0;
-    double magnitude = 0;
-    double least = std::numeric_limits<double>::infinity();
-    double most = -least;
-    for (const Bytes& bytes : inputs_) {
-      const double value = load_float(bytes, call_.dtype, index);
-      sum += value;
-      magnitude += std::abs(value);
-      least = std::min(least, value);
-      most = std::max(most, value);
-    }
-    // Sums of specials may overflow on the way; their bits are the reference's to say.
-    if (!(magnitude < 1e30)) continue;
-    const double found = load_float(expected(0), call_.dtype, index);
-    const double tiny = std::numeric_limits<float>::denorm_min() * 0x1p16;
-    const bool is_right = call_.op == ReduceOp::Min   ? found == least
-                          : call_.op == ReduceOp::Max ? found == most
-                                                      : std::abs(found - sum / divisor) <=
-                                                            magnitude / divisor * relative + tiny;
-    if (!is_right)
-      return "element " + std::to_string(index) + " is " + std::to_string(found) +
-             ", a float64 sum gives " + std::to_string(sum / divisor);
-  }
-  return {};
+  return judge_elements(call_.dtype, call_.op, inputs_, expected(0));
 }
 
 RankMemory::RankMemory(const AgreementCase& agreement, int rank, bool in_place)

@@ -1,0 +1,36 @@
+// What the agreement tests know about element types and operations: which pairs they post, what
+// goes in, and whether what comes out can be right. Layout, ranks and memory are agreement_case's.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "mccl/types.h"
+#include "verify/reference.h"
+
+namespace mccl {
+
+struct ElementPair {
+  DataType dtype;
+  ReduceOp op;
+};
+
+// The pairs to post at count `count_index` of `count_total`: for a reduction every type with every
+// operation, for a movement every type, as Sum.
+std::vector<ElementPair> reduction_pairs(size_t count_index, size_t count_total);
+std::vector<ElementPair> movement_pairs(size_t count_index, size_t count_total);
+
+// Whether make_elements has special values of the type: NaN, infinities, -0 and subnormals.
+bool has_special_values(DataType dtype);
+
+Bytes make_elements(DataType dtype, bool with_specials, Prng& prng, int64_t count);
+
+// Empty when `output` can be the reduction of the inputs, all equally long: integers exact, finite
+// float results within the dtype's bound of a float64 sum.
+std::string judge_elements(DataType dtype, ReduceOp op, std::span<const Bytes> inputs,
+                           const Bytes& output);
+
+}  // namespace mccl
