@@ -70,8 +70,11 @@ class Work {
   // no limit. The waiting thread moves data itself. Any thread.
   virtual Status wait(int64_t timeout_ns = -1, const std::function<bool()>& interrupted = {}) = 0;
 
-  // The number of the call in its communicator, from 0.
+  // The number of the call in its communicator, from 0; send and recv count for themselves.
   virtual uint64_t sequence() const = 0;
+
+  // Of a receive that is done: the rank that sent; -1 otherwise.
+  virtual int source_rank() const { return -1; }
 };
 
 // Optional words of a call.
@@ -118,9 +121,13 @@ struct CommunicatorStats {
   uint64_t parked_bytes = 0;
 };
 
-// One block of an all_gather's output.
+// A rank's share of a buffer: `count` elements at `data`. Not owned.
 struct OutputBlock {
   void* data = nullptr;
+  int64_t count = 0;
+};
+struct InputBlock {
+  const void* data = nullptr;
   int64_t count = 0;
 };
 
@@ -152,6 +159,50 @@ class Communicator {
   // `data` of `root` on every rank.
   Result<std::shared_ptr<Work>> broadcast(void* data, int64_t count, DataType dtype, int root,
                                           CallOptions options = {});
+
+  // output[i] of rank r = op over all ranks of element i of their blocks[r]. One block per rank;
+  // they may differ in length, all ranks name the same lengths, `output` has blocks[rank()].count
+  // elements and may be blocks[rank()].data.
+  Result<std::shared_ptr<Work>> reduce_scatter(std::vector<InputBlock> blocks, void* output,
+                                               DataType dtype, ReduceOp op,
+                                               CallOptions options = {});
+
+  // As all_reduce, the result on `root` alone. `output` is not looked at elsewhere; on root it may
+  // be `input`. The others' memory is left as it is.
+  Result<std::shared_ptr<Work>> reduce(const void* input, void* output, int64_t count,
+                                       DataType dtype, ReduceOp op, int root,
+                                       CallOptions options = {});
+
+  // blocks[r] of `root` = rank r's input of `count` elements. `blocks`: one per rank on root, each
+  // `count` long, empty elsewhere; root's input may be blocks[root].data.
+  Result<std::shared_ptr<Work>> gather(const void* input, int64_t count,
+                                       std::vector<OutputBlock> blocks, DataType dtype, int root,
+                                       CallOptions options = {});
+
+  // Output of rank r = blocks[r] of `root`, `count` elements. `blocks`: one per rank on root, each
+  // `count` long, empty elsewhere; root's output may be blocks[root].data.
+  Result<std::shared_ptr<Work>> scatter(std::vector<InputBlock> blocks, void* output, int64_t count,
+                                        DataType dtype, int root, CallOptions options = {});
+
+  // outputs[s] of rank r = inputs[r] of rank s. One block per rank each; the length of inputs[r] on
+  // rank s is that of outputs[s] on rank r, else both ranks fail with Mismatch. Input and output do
+  // not overlap.
+  Result<std::shared_ptr<Work>> all_to_all(std::vector<InputBlock> inputs,
+                                           std::vector<OutputBlock> outputs, DataType dtype,
+                                           CallOptions options = {});
+
+  // Point to point. Messages of one sender, one receiver and one tag arrive in the order of their
+  // calls; different tags may be received in any order. A send is done when its memory may be
+  // changed, which may be before the peer receives. Sender and receiver name the same dtype, and
+  // the receiver room for exactly the sender's count: else both fail with Mismatch. `peer` is not
+  // this rank. These calls take no part in the order of collectives.
+  Result<std::shared_ptr<Work>> send(const void* data, int64_t count, DataType dtype, int peer,
+                                     int64_t tag, CallOptions options = {});
+  Result<std::shared_ptr<Work>> recv(void* data, int64_t count, DataType dtype, int peer,
+                                     int64_t tag, CallOptions options = {});
+  // From whichever rank sends first under this tag: Work::source_rank() says who.
+  Result<std::shared_ptr<Work>> recv_any_source(void* data, int64_t count, DataType dtype,
+                                                int64_t tag, CallOptions options = {});
 
   // Done when every rank has called it.
   Result<std::shared_ptr<Work>> barrier(CallOptions options = {});

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "algorithms/catalog.h"
+#include "comm/posted_work.h"
+#include "ir/collective.h"
 #include "planner/explain.h"
 #include "planner/planner.h"
 
@@ -26,43 +28,13 @@ uint32_t wire_channel(int set, int program_channel, int instance) {
          static_cast<uint32_t>(instance);
 }
 
-// A Work and the engine's end of it.
-class PostedWork final : public Work, public OperationSink {
- public:
-  PostedWork(Driver& driver, const Clock& clock, uint64_t sequence,
-             std::function<void(const Status&)> on_done)
-      : driver_(driver), clock_(clock), sequence_(sequence), on_done_(std::move(on_done)) {}
-
-  bool is_done() const override { return is_done_.load(std::memory_order_acquire); }
-  Status status() const override { return is_done() ? status_ : Status::ok(); }
-  uint64_t sequence() const override { return sequence_; }
-
-  Status wait(int64_t timeout_ns, const std::function<bool()>& interrupted) override {
-    if (!is_done()) {
-      const TimeNs deadline = timeout_ns < 0 ? kNever : deadline_after(clock_.now(), timeout_ns);
-      const Status waited = driver_.wait(is_done_, deadline, interrupted);
-      if (!waited.is_ok())
-        return Status(waited.code(), fmt::format("operation {}: {}", sequence_, waited.message()));
-    }
-    return status_;
-  }
-
-  void on_complete(const Status& status) override {
-    status_ = status;
-    // The caller's function first: whoever sees the work done may destroy what it refers to.
-    if (on_done_) on_done_(status_);
-    on_done_ = {};
-    is_done_.store(true, std::memory_order_release);
-  }
-
- private:
-  Driver& driver_;  // touched only while the work is not done
-  const Clock& clock_;
-  uint64_t sequence_;
-  std::function<void(const Status&)> on_done_;
-  Status status_;  // published by is_done_
-  std::atomic<bool> is_done_{false};
-};
+// What a call moves, for the counters: this rank's larger buffer.
+uint64_t moved_bytes(const Call& call) {
+  int64_t elements = call.count;
+  if (call.collective == Collective::AllToAll)
+    for (const Block& block : call.buffers.input) elements += block.count;
+  return static_cast<uint64_t>(elements) * dtype_bytes(call.dtype);
+}
 
 Topology topology_of(const std::vector<RankRecord>& ranks) {
   Topology topology;
@@ -159,6 +131,7 @@ void CommunicatorCore::open() {
         group_ = &endpoint_.engine().open_group(agreement_.communicator, std::move(words));
         for (size_t rank = 0; rank < ranks.size(); ++rank)
           group_->members[ranks[rank].peer.process_id] = name_of(static_cast<int>(rank));
+        group_->messages.set_slice_bytes(static_cast<size_t>(agreement_.table.link.slice_bytes));
       },
       true);
   if (rank_ == 0 && endpoint_.take_start_up_line()) endpoint_.logger().info(start_up_line());
@@ -188,7 +161,9 @@ std::string CommunicatorCore::name_of(int rank) const {
 }
 
 Result<CommunicatorCore::Plan*> CommunicatorCore::find_plan(Collective collective, int64_t bytes) {
-  Result<const PlanEntry*> entry = find_entry(agreement_.table, collective, bytes);
+  Result<const PlanEntry*> entry = collective == Collective::AllToAll
+                                       ? find_sizeless_entry(agreement_.table, collective)
+                                       : find_entry(agreement_.table, collective, bytes);
   if (!entry.is_ok()) return entry.status();
   const auto found = plans_.find(entry.value());
   if (found != plans_.end()) return &found->second;
@@ -257,17 +232,29 @@ Result<const std::vector<LaneStreams>*> CommunicatorCore::find_streams(const Pla
   return &streams;
 }
 
+Status CommunicatorCore::check_process() const {
+  if (endpoint_.is_own_process()) return Status::ok();
+  return Status(StatusCode::InvalidArgument,
+                "this process was forked from the one that made the communicator");
+}
+
 Result<std::shared_ptr<Work>> CommunicatorCore::post(Call call, CallOptions options) {
-  if (!endpoint_.is_own_process())
-    return Status(StatusCode::InvalidArgument,
-                  "this process was forked from the one that made the communicator");
-  if (call.collective == Collective::AllReduce && !endpoint_.device().supports(call.dtype, call.op))
+  MCCL_RETURN_IF_ERROR(check_process());
+  if (is_reducing(call.collective) && !endpoint_.device().supports(call.dtype, call.op))
     return Status(
         StatusCode::Unsupported,
         fmt::format("{} of {} is not supported", reduce_op_name(call.op), dtype_name(call.dtype)));
   Result<std::shared_ptr<Work>> result = Status(StatusCode::Internal, "not posted");
-  endpoint_.driver().with_engine([&] { result = post_held(call, options); }, call.will_wait);
+  endpoint_.driver().with_engine([&] { result = post_held(call, options); }, options.will_wait);
   return result;
+}
+
+Result<CallPlan> CommunicatorCore::cut(const Call& call, const Plan& plan) const {
+  const int64_t park_limit_bytes = agreement_.table.park_limit_bytes;
+  if (call.collective != Collective::AllToAll || !plan.shape.is_direct)
+    return plan_call(*plan.entry, plan.shape, call.count_max,
+                     static_cast<int64_t>(dtype_bytes(call.dtype)), park_limit_bytes);
+  return plan_direct_call(*plan.entry, plan.shape, park_limit_bytes);
 }
 
 Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOptions& options) {
@@ -278,9 +265,9 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   Result<Plan*> found = find_plan(call.collective, bytes);
   if (!found.is_ok()) return found.status();
   Plan& plan = *found.value();
-  Result<CallPlan> cut = plan_call(*plan.entry, plan.shape, call.count_max, element_bytes,
-                                   agreement_.table.park_limit_bytes);
+  Result<CallPlan> cut = this->cut(call, plan);
   if (!cut.is_ok()) return cut.status();
+  const uint64_t moved = moved_bytes(call);
   const std::shared_ptr<const RankCode>& code = find_code(plan, call.root);
   const uint64_t sequence = queue.posted_count();
   const int set = static_cast<int>(sequence % static_cast<uint64_t>(plan.entry->channel_sets));
@@ -300,6 +287,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   spec.code = code;
   spec.streams = *streams.value();
   spec.shape = {.iterations = static_cast<int>(cut.value().iteration_count),
+                .is_cut_by_lane = cut.value().is_cut_by_lane,
                 .instances = instances,
                 .slice_elements = cut.value().slice_bytes / element_bytes,
                 .messages = static_cast<uint32_t>(kMessagesOwnedPerStream)};
@@ -316,10 +304,51 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   spec.sink = work;
   ProgramCount& counter = counters_[plan.counter];
   ++counter.calls;
-  counter.bytes += static_cast<uint64_t>(bytes);
+  counter.bytes += moved;
   queue.post(std::move(spec));
   endpoint_.engine().judge_members_that_left(*group_);
   return std::shared_ptr<Work>(std::move(work));
+}
+
+Result<std::shared_ptr<Work>> CommunicatorCore::post_send(int peer, MessageSpec message,
+                                                          CallOptions options) {
+  return post_message(peer, message, options, true);
+}
+
+Result<std::shared_ptr<Work>> CommunicatorCore::post_receive(int peer, MessageSpec message,
+                                                             CallOptions options) {
+  return post_message(peer, message, options, false);
+}
+
+Result<std::shared_ptr<Work>> CommunicatorCore::post_message(int peer, MessageSpec& message,
+                                                             CallOptions& options, bool is_send) {
+  MCCL_RETURN_IF_ERROR(check_process());
+  Result<std::shared_ptr<Work>> result = Status(StatusCode::Internal, "not posted");
+  const auto post = [&]() -> Result<std::shared_ptr<Work>> {
+    if (group_->queue.has_failed()) return group_->queue.failure();
+    // Of two processes one connects: who waits for anybody must be reachable by everybody.
+    for (int other = 0; other < rank_count(); ++other)
+      if (other != rank_ && (peer == -1 || peer == other)) MCCL_RETURN_IF_ERROR(connect_to(other));
+    if (peer != -1)
+      message.link = &endpoint_.engine().transport().link(
+          agreement_.ranks[static_cast<size_t>(peer)].peer.process_id);
+    const Clock& clock = endpoint_.engine().clock();
+    auto work = std::make_shared<PostedWork>(endpoint_.driver(), clock, message_count_++,
+                                             std::move(options.on_complete));
+    if (!is_send) work->set_rank_of([this](uint64_t process) { return rank_of(process); });
+    const TimeNs timeout =
+        options.timeout_ns < 0 ? endpoint_.config().timeout_ns : options.timeout_ns;
+    message.deadline = deadline_after(clock.now(), timeout);
+    message.sink = work;
+    if (is_send)
+      group_->messages.send(std::move(message));
+    else
+      group_->messages.receive(std::move(message));
+    endpoint_.engine().judge_members_that_left(*group_);
+    return std::shared_ptr<Work>(std::move(work));
+  };
+  endpoint_.driver().with_engine([&] { result = post(); }, options.will_wait);
+  return result;
 }
 
 void CommunicatorCore::abort(const std::string& reason) {

@@ -23,10 +23,11 @@ struct Call {
   DataType dtype = DataType::Float32;
   ReduceOp op = ReduceOp::Sum;
   int root = 0;
-  CallBuffers buffers;
-  int64_t count = 0;      // of the fingerprint: elements of a block, of all blocks for all_gather
-  int64_t count_max = 0;  // of the longest block
-  bool will_wait = false;
+  CallBuffers buffers = {};
+  // Elements of a rank's larger buffer, the same on every rank: the size S that plans go by. 0 for
+  // all_to_all, where ranks have sizes of their own.
+  int64_t count = 0;
+  int64_t count_max = 0;           // of the longest block
   bool waits_for_earlier = false;  // barrier: earlier operations of this rank are over before it
 };
 
@@ -51,6 +52,10 @@ class CommunicatorCore {
   // Takes a ticket and puts the operation into the queue. InvalidArgument and Unsupported leave the
   // communicator usable: nothing was sent.
   Result<std::shared_ptr<Work>> post(Call call, CallOptions options);
+
+  // Point to point; `peer` -1 receives from anybody. Errors as for post().
+  Result<std::shared_ptr<Work>> post_send(int peer, MessageSpec message, CallOptions options);
+  Result<std::shared_ptr<Work>> post_receive(int peer, MessageSpec message, CallOptions options);
 
   void abort(const std::string& reason);
   CommunicatorStats stats();
@@ -82,11 +87,15 @@ class CommunicatorCore {
 
   // With the engine held:
   Result<Plan*> find_plan(Collective collective, int64_t bytes);
+  Result<CallPlan> cut(const Call& call, const Plan& plan) const;
   const std::shared_ptr<const RankCode>& find_code(Plan& plan, int root);
   Result<const std::vector<LaneStreams>*> find_streams(const Plan& plan, const RankCode& code,
                                                        int root, int set, int instances);
   Result<std::shared_ptr<Work>> post_held(Call& call, CallOptions& options);
+  Status check_process() const;
   Status connect_to(int peer);
+  Result<std::shared_ptr<Work>> post_message(int peer, MessageSpec& message, CallOptions& options,
+                                             bool is_send);
   int rank_of(uint64_t process) const;
   std::string name_of(int rank) const;
 
@@ -99,6 +108,7 @@ class CommunicatorCore {
   std::unordered_map<const PlanEntry*, Plan> plans_;
   std::map<StreamKey, std::vector<LaneStreams>> streams_;
   std::vector<ProgramCount> counters_;
+  uint64_t message_count_ = 0;
   int host_count_ = 1;
 };
 

@@ -7,6 +7,9 @@ namespace {
 
 // Communicators that peers may leave before they exist here; beyond it some are forgotten.
 constexpr size_t kEarlyLeavesMax = 1024;
+// Offers, with their messages, that may wait for their communicators: a peer is ahead of us by a
+// rendezvous and no more.
+constexpr size_t kEarlyOfferBytesMax = size_t{16} << 20;
 
 }  // namespace
 
@@ -31,6 +34,7 @@ bool Engine::pass(bool is_idle) {
   for (auto& [communicator, group] : groups_) {
     if (group->queue.needs_settling()) settle(communicator, *group);
     group->queue.sweep();
+    group->messages.sweep();
   }
   has_worked |= transport_.write(is_idle);
   count_completed();
@@ -40,7 +44,8 @@ bool Engine::pass(bool is_idle) {
 void Engine::count_completed() {
   uint64_t count = 0;
   for (const auto& [communicator, group] : groups_)
-    count += group->queue.completed_count() + (group->queue.has_failed() ? 1 : 0);
+    count += group->queue.completed_count() + group->messages.completed_count() +
+             (group->queue.has_failed() ? 1 : 0);
   completed_count_ = count;
 }
 
@@ -48,7 +53,7 @@ TimeNs Engine::expire() {
   const TimeNs now = clock_.now();
   TimeNs next = transport_.expire(now);
   for (auto& [communicator, group] : groups_) {
-    next = std::min(next, group->queue.expire(now));
+    next = std::min({next, group->queue.expire(now), group->messages.expire(now)});
     if (!group->queue.needs_settling()) continue;
     settle(communicator, *group);
     transport_.write(true);  // whoever drives may sleep now: the peers are told before
@@ -59,20 +64,29 @@ TimeNs Engine::expire() {
 bool Engine::has_work() const {
   if (!run_queue_.is_empty() || transport_.has_due_output()) return true;
   for (const auto& [communicator, group] : groups_)
-    if (group->queue.in_flight_count() > 0) return true;
+    if (group->in_flight_count() > 0) return true;
   return false;
 }
 
 EngineGroup& Engine::open_group(uint64_t communicator, OperationQueue::Words words) {
   std::unique_ptr<EngineGroup>& group = groups_[communicator];
   MCCL_CHECK(group == nullptr);
-  group = std::make_unique<EngineGroup>(run_queue_, device_, transport_.pool(), std::move(words));
+  group = std::make_unique<EngineGroup>(communicator, run_queue_, device_, transport_.pool(),
+                                        std::move(words));
   // Peers may have been faster: their messages are parked, their fingerprints are looked at now.
   transport_.visit_links([&](Link& link) {
     link.visit_parked(communicator, [&](const InMessage& message) {
       group->queue.on_message_head(message.sequence, message.fingerprint, link.peer_process());
     });
   });
+  const auto offers = early_offers_.find(communicator);
+  if (offers != early_offers_.end()) {
+    for (const EarlyOffer& early : offers->second) {
+      early_offer_bytes_ -= sizeof(EarlyOffer) + early.message.size();
+      group->messages.on_offer(*early.link, early.offer, early.entry, early.message);
+    }
+    early_offers_.erase(offers);
+  }
   const auto early = early_leaves_.find(communicator);
   if (early != early_leaves_.end()) {
     for (const auto& [process, reason] : early->second) {
@@ -94,7 +108,7 @@ EngineGroup* Engine::find_group(uint64_t communicator) {
 void Engine::close_group(uint64_t communicator, const Status& reason) {
   EngineGroup* group = find_group(communicator);
   if (group == nullptr) return;
-  const bool is_clean = group->queue.in_flight_count() == 0 && !group->queue.has_failed();
+  const bool is_clean = group->in_flight_count() == 0 && !group->queue.has_failed();
   if (!is_clean) {
     group->queue.fail(reason);
     if (group->queue.needs_settling()) settle(communicator, *group);
@@ -119,9 +133,12 @@ void Engine::settle(uint64_t communicator, EngineGroup& group) {
   // First the streams, so that no link refers to memory that the callers get back.
   transport_.visit_links([&](Link& link) { link.end_communicator(communicator); });
   group.queue.settle();
+  group.messages.settle(group.queue.failure());
 }
 
 void Engine::on_message_head(Link& link, const FrameHeader& head) {
+  // Both ends of a message have agreed on it before its first byte.
+  if (head.channel == kPointToPointChannel) return;
   EngineGroup* group = find_group(head.communicator);
   if (group != nullptr)
     group->queue.on_message_head(head.sequence, head.fingerprint, link.peer_process());
@@ -140,6 +157,21 @@ void Engine::on_leave(Link& link, uint64_t communicator, const Status& reason) {
   } else {
     group->queue.fail(reason);
   }
+}
+
+void Engine::on_offer(Link& link, uint64_t communicator, uint64_t offer, const OfferEntry& entry,
+                      std::span<const std::byte> message) {
+  EngineGroup* group = find_group(communicator);
+  if (group != nullptr) return group->messages.on_offer(link, offer, entry, message);
+  early_offer_bytes_ += sizeof(EarlyOffer) + message.size();
+  if (early_offer_bytes_ > kEarlyOfferBytesMax)
+    return link.refuse("too many messages for communicators that do not exist here yet");
+  early_offers_[communicator].push_back({&link, offer, entry, {message.begin(), message.end()}});
+}
+
+void Engine::on_match(Link& link, uint64_t communicator, uint64_t offer, const MatchEntry& entry) {
+  EngineGroup* group = find_group(communicator);
+  if (group != nullptr) group->messages.on_match(link, offer, entry);
 }
 
 void Engine::on_link_failed(Link& link, const Status&) {
@@ -162,7 +194,7 @@ void Engine::judge(Link& link, EngineGroup& group) {
   const std::string completed =
       "; " + std::to_string(group.queue.completed_count()) + " operations were complete here";
   if (group.left.contains(link.peer_process())) {
-    if (group.queue.needs_link(link))
+    if (group.needs_link(link))
       group.queue.fail(
           Status(StatusCode::PeerLost, member->second +
                                            " destroyed the communicator while this rank still "

@@ -16,17 +16,26 @@
 #include "mccl/device.h"
 #include "mccl/wire.h"
 #include "runtime/operation_queue.h"
+#include "runtime/point_to_point.h"
 #include "transport/transport.h"
 
 namespace mccl {
 
 // A communicator as the engine sees it: its operations, and which processes belong to it.
 struct EngineGroup {
-  EngineGroup(RunQueue& run_queue, const Device& device, BufferPool& pool,
+  EngineGroup(uint64_t communicator, RunQueue& run_queue, const Device& device, BufferPool& pool,
               OperationQueue::Words words)
-      : queue(run_queue, device, pool, std::move(words)) {}
+      : queue(run_queue, device, pool, std::move(words)),
+        messages(communicator, run_queue, pool,
+                 [this](const Status& status) { queue.fail(status); }) {}
 
-  OperationQueue queue;
+  size_t in_flight_count() const { return queue.in_flight_count() + messages.in_flight_count(); }
+  bool needs_link(const Link& link) const {
+    return queue.needs_link(link) || messages.needs_link(link);
+  }
+
+  OperationQueue queue;                     // collectives; its failure is the group's
+  PointToPoint messages;                    // sends and receives
   std::map<uint64_t, std::string> members;  // process id -> "rank 3 (host7)"
   std::set<uint64_t> left;                  // members that destroyed the communicator
 };
@@ -71,6 +80,10 @@ class Engine final : public LinkListener {
 
   void on_message_head(Link& link, const FrameHeader& head) override;
   void on_leave(Link& link, uint64_t communicator, const Status& reason) override;
+  void on_offer(Link& link, uint64_t communicator, uint64_t offer, const OfferEntry& entry,
+                std::span<const std::byte> message) override;
+  void on_match(Link& link, uint64_t communicator, uint64_t offer,
+                const MatchEntry& entry) override;
   void on_link_failed(Link& link, const Status& status) override;
 
  private:
@@ -87,6 +100,15 @@ class Engine final : public LinkListener {
   std::unordered_map<uint64_t, std::unique_ptr<EngineGroup>> groups_;
   // Who left a communicator that does not exist here yet.
   std::map<uint64_t, std::map<uint64_t, Status>> early_leaves_;
+  // Offers of messages in a communicator that does not exist here yet.
+  struct EarlyOffer {
+    Link* link;
+    uint64_t offer;
+    OfferEntry entry;
+    std::vector<std::byte> message;
+  };
+  std::map<uint64_t, std::vector<EarlyOffer>> early_offers_;
+  size_t early_offer_bytes_ = 0;
   // Links whose state is to be judged once the lanes have taken what arrived before it changed.
   std::set<Link*> doubtful_links_;
   std::vector<WireEvent> events_;

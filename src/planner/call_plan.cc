@@ -54,16 +54,26 @@ Status too_little_parking(const PlanEntry& entry, const ProgramShape& shape, int
                       needed)};
 }
 
+bool is_direct_step(const Lane& lane, const Step& step) {
+  if (!step.dependences.empty() || (lane.send_peer >= 0 && lane.recv_peer >= 0)) return false;
+  if (step.opcode == Opcode::Send) return step.sources[0].buffer == Buffer::Input;
+  if (step.opcode == Opcode::Recv) return step.destinations[0].buffer == Buffer::Output;
+  return step.opcode == Opcode::Copy && lane.send_peer < 0 && lane.recv_peer < 0 &&
+         step.sources[0].buffer == Buffer::Input && step.destinations[0].buffer == Buffer::Output;
+}
+
 }  // namespace
 
 ProgramShape measure_shape(const Program& program) {
-  ProgramShape shape{.chunk_count = program.chunk_count};
+  ProgramShape shape{.chunk_count = program.chunk_count, .is_direct = true};
   for (const RankProgram& rank : program.ranks) {
     std::set<std::pair<int, int>> streams;
     for (const Lane& lane : rank.lanes) {
       if (lane.recv_peer >= 0) streams.emplace(lane.recv_peer, lane.channel);
-      for (const Step& step : lane.steps)
+      for (const Step& step : lane.steps) {
         shape.message_chunk_count = std::max(shape.message_chunk_count, message_chunk_count(step));
+        shape.is_direct = shape.is_direct && is_direct_step(lane, step);
+      }
     }
     shape.recv_stream_count = std::max(shape.recv_stream_count, static_cast<int>(streams.size()));
   }
@@ -105,6 +115,18 @@ Result<CallPlan> plan_call(const PlanEntry& entry, const ProgramShape& shape,
   }
   const int64_t slice_count = plan.iteration_count * plan.instance_count;
   plan.slice_bytes = round_up(divide_up_bytes(chunk_bytes, slice_count), kCacheLineBytes);
+  return plan;
+}
+
+Result<CallPlan> plan_direct_call(const PlanEntry& entry, const ProgramShape& shape,
+                                  int64_t park_limit_bytes) {
+  MCCL_CHECK(shape.is_direct);
+  const int64_t air_bytes =
+      round_down(stream_bytes_max(entry, shape, park_limit_bytes), kCacheLineBytes);
+  if (air_bytes < kSliceBytesMin)
+    return too_little_parking(entry, shape, kSliceBytesMin, park_limit_bytes);
+  CallPlan plan{.slice_bytes = std::min(entry.slice_bytes, air_bytes), .is_cut_by_lane = true};
+  plan.is_park_limited = plan.slice_bytes < entry.slice_bytes;
   return plan;
 }
 

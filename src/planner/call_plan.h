@@ -15,6 +15,9 @@ struct ProgramShape {
   int chunk_count = 1;          // chunks per block
   int recv_stream_count = 0;    // of the rank with the most; per instance
   int message_chunk_count = 1;  // chunks in the largest message
+  // Every lane moves input to output between two ranks, or on its own, and waits for no other lane:
+  // ranks need not know the lengths of blocks that are not theirs.
+  bool is_direct = false;
   bool operator==(const ProgramShape&) const = default;
 };
 
@@ -27,6 +30,7 @@ struct CallPlan {
   int64_t instance_count = 1;    // m: disjoint copies of the program, each on its own channels
   int64_t slice_bytes = 0;       // a multiple of 64 and of the element
   bool is_park_limited = false;  // MCCL_PARK_LIMIT made the slices or the window smaller
+  bool is_cut_by_lane = false;   // T is what each lane needs for its own blocks
   bool operator==(const CallPlan&) const = default;
 };
 
@@ -38,5 +42,10 @@ struct CallPlan {
 Result<CallPlan> plan_call(const PlanEntry& entry, const ProgramShape& shape,
                            int64_t block_element_count, int64_t element_bytes,
                            int64_t park_limit_bytes);
+
+// The plan of a call of a direct program whose blocks have lengths of their own: the slice depends
+// on nothing but the entry, so that the two ends of every stream cut alike.
+Result<CallPlan> plan_direct_call(const PlanEntry& entry, const ProgramShape& shape,
+                                  int64_t park_limit_bytes);
 
 }  // namespace mccl

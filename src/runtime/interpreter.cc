@@ -50,7 +50,12 @@ bool LaneRun::is_ready(const StepCode& step) {
   }
   if (step.sends) {
     if (!streams_.send->is_owned_by(this)) return false;
-    if (!streams_.send->has_credit(message_bytes(step))) return false;
+    const size_t bytes = message_bytes(step);
+    if (!streams_.send->has_credit(bytes)) {
+      if (streams_.send->is_too_long(bytes))
+        operation_->queue_.on_unwanted_message(*operation_, *streams_.send, bytes);
+      return false;
+    }
   }
   return true;
 }
@@ -103,7 +108,8 @@ void LaneRun::execute(const StepCode& step) {
     const bool is_expected =
         message.sequence == operation_->spec_.sequence && message.bytes == message_bytes(step);
     if (!is_expected) {
-      operation_->queue_.on_wrong_message(*operation_, *code_, message);
+      operation_->queue_.on_wrong_message(*operation_, *streams_.recv, message,
+                                          message_bytes(step));
       return;
     }
     consume(step, message);
@@ -170,12 +176,12 @@ void LaneRun::execute_local(const StepCode& step) {
 }
 
 void LaneRun::finish_step(const StepCode& step) {
-  const bool is_last_iteration = iteration_ + 1 == operation_->spec_.shape.iterations;
+  const bool is_last_iteration = iteration_ + 1 == iterations_;
   const int done = step_;
   step_bytes_ = kUnknownBytes;
   if (++step_ == static_cast<int>(code_->steps.size())) {
     step_ = 0;
-    if (++iteration_ == operation_->spec_.shape.iterations) state_ = State::Draining;
+    if (++iteration_ == iterations_) state_ = State::Draining;
   }
   // Each end is handed on after its own last use (law L2).
   if (is_last_iteration && done == code_->last_send_step) streams_.send->pass_on();
@@ -214,8 +220,6 @@ LaneRun::Piece LaneRun::piece(const StepCode& step, const Operand& operand, int 
   } else {
     const bool is_input = operand.buffer == Buffer::Input;
     const std::vector<Block>& blocks = is_input ? spec.buffers.input : spec.buffers.output;
-    const std::vector<ChunkGeometry>& geometry =
-        is_input ? operation_->input_geometry_ : operation_->geometry_;
     int block = 0;
     int chunk_of_block = index;
     if (blocks.size() > 1) {
@@ -224,7 +228,9 @@ LaneRun::Piece LaneRun::piece(const StepCode& step, const Operand& operand, int 
       chunk_of_block = index % chunks;
     }
     base = blocks[static_cast<size_t>(block)].data;
-    first = geometry[static_cast<size_t>(block)].begin(chunk_of_block);
+    const size_t geometry =
+        static_cast<size_t>(block) + (is_input ? spec.buffers.output.size() : 0);
+    first = operation_->geometry_[geometry].begin(chunk_of_block);
   }
   const auto offset = static_cast<size_t>(first + begin) * operation_->element_bytes_;
   return {const_cast<std::byte*>(base) + offset, elements};
@@ -252,12 +258,11 @@ void LaneRun::append_pieces(const StepCode& step, const Operand& operand) {
 }
 
 int64_t LaneRun::sends_left() const {
-  return int64_t{code_->sends_per_iteration} * operation_->spec_.shape.iterations - sent_count_;
+  return int64_t{code_->sends_per_iteration} * iterations_ - sent_count_;
 }
 
 int64_t LaneRun::receives_left() const {
-  return int64_t{code_->receives_per_iteration} * operation_->spec_.shape.iterations -
-         received_count_;
+  return int64_t{code_->receives_per_iteration} * iterations_ - received_count_;
 }
 
 std::string LaneRun::describe_wait() const {

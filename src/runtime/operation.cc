@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ir/collective.h"
 #include "runtime/operation_queue.h"
 
 namespace mccl {
@@ -29,29 +30,6 @@ bool any_overlaps(const std::vector<Block>& left, size_t left_bytes,
 
 }  // namespace
 
-void RunQueue::push(LaneRun& lane) {
-  if (lane.is_queued_) return;
-  lane.is_queued_ = true;
-  lanes_.push_back(&lane);
-}
-
-bool RunQueue::run() {
-  const uint64_t before = steps_;
-  while (!lanes_.empty()) {
-    running_.swap(lanes_);
-    for (LaneRun* lane : running_) {
-      lane->is_queued_ = false;
-      steps_ += lane->advance();
-    }
-    running_.clear();
-  }
-  return steps_ != before;
-}
-
-void RunQueue::remove(const Operation& operation) {
-  std::erase_if(lanes_, [&](const LaneRun* lane) { return lane->operation_ == &operation; });
-}
-
 Operation::Operation(OperationSpec spec, RunQueue& run_queue, const Device& device,
                      BufferPool& pool, OperationQueue& queue)
     : spec_(std::move(spec)),
@@ -64,28 +42,46 @@ Operation::Operation(OperationSpec spec, RunQueue& run_queue, const Device& devi
   for (const Block& block : spec_.buffers.output)
     geometry_.push_back(ChunkGeometry::of(block.count, program.chunk_count));
   for (const Block& block : spec_.buffers.input)
-    input_geometry_.push_back(ChunkGeometry::of(block.count, program.chunk_count));
+    geometry_.push_back(ChunkGeometry::of(block.count, program.chunk_count));
   for (const ChunkGeometry& geometry : geometry_)
     scratch_chunk_elements_ = std::max(scratch_chunk_elements_, geometry.chunk_elements);
   const size_t instances = static_cast<size_t>(spec_.shape.instances);
   MCCL_CHECK_EQ(spec_.streams.size(), spec_.code->lanes.size() * instances);
   lanes_.reserve(spec_.streams.size());
-  for (size_t lane = 0; lane < spec_.code->lanes.size(); ++lane)
+  for (size_t lane = 0; lane < spec_.code->lanes.size(); ++lane) {
+    const LaneCode& code = spec_.code->lanes[lane];
+    const int iterations = count_iterations(code);
     for (size_t instance = 0; instance < instances; ++instance)
-      lanes_.emplace_back(*this, spec_.code->lanes[lane],
-                          spec_.streams[lane * instances + instance], static_cast<int>(lane),
-                          static_cast<int>(instance));
+      lanes_.emplace_back(*this, code, spec_.streams[lane * instances + instance],
+                          static_cast<int>(instance), iterations);
+  }
   unfinished_lanes_ = lanes_.size();
 }
 
+int64_t Operation::longest_chunk(const LaneCode& code) const {
+  int64_t elements = 0;
+  for (const StepCode& step : code.steps)
+    for (const Origin& origin : step.origins)
+      elements = std::max(elements, geometry(origin.block).length(origin.chunk));
+  return elements;
+}
+
+int Operation::count_iterations(const LaneCode& code) const {
+  const CallShape& shape = spec_.shape;
+  if (!shape.is_cut_by_lane) return shape.iterations;
+  const int64_t slices = (longest_chunk(code) + shape.slice_elements - 1) / shape.slice_elements;
+  return static_cast<int>(std::max<int64_t>(1, slices));
+}
+
 void Operation::join_streams() {
-  const size_t slice_bytes = static_cast<size_t>(spec_.shape.slice_elements) * element_bytes_;
   for (LaneRun& lane : lanes_) {
     if (lane.code_->last_send_step >= 0) lane.streams_.send->add_owner(&lane, spec_.sequence);
-    if (lane.code_->last_recv_step >= 0)
-      lane.streams_.recv->add_owner(
-          &lane, spec_.sequence, spec_.shape.messages,
-          slice_bytes * static_cast<size_t>(lane.code_->received_chunks_max));
+    if (lane.code_->last_recv_step < 0) continue;
+    int64_t slice = spec_.shape.slice_elements;
+    if (spec_.shape.is_cut_by_lane) slice = std::min(slice, longest_chunk(*lane.code_));
+    const int64_t elements_max = slice * lane.code_->received_chunks_max;
+    lane.streams_.recv->add_owner(&lane, spec_.sequence, spec_.shape.messages,
+                                  static_cast<size_t>(elements_max) * element_bytes_);
   }
 }
 
@@ -96,6 +92,10 @@ void Operation::start() {
   if (scratch_bytes > 0) scratch_ = pool_.take(scratch_bytes);
   if (lanes_.empty()) queue_.on_operation_finished(*this);
   for (LaneRun& lane : lanes_) run_queue_.push(lane);
+}
+
+void Operation::stop() {
+  for (const LaneRun& lane : lanes_) run_queue_.remove(lane);
 }
 
 bool Operation::conflicts_with(const Operation& other) const {
@@ -111,8 +111,7 @@ void Operation::on_lane_finished() {
   MCCL_CHECK(unfinished_lanes_ > 0);
   if (--unfinished_lanes_ > 0) return;
   // After the last capture: nobody reads the sums from this memory any more.
-  if (spec_.op == ReduceOp::Avg &&
-      spec_.code->program->program().collective == Collective::AllReduce)
+  if (spec_.op == ReduceOp::Avg && is_reducing(spec_.code->program->program().collective))
     for (const Block& block : spec_.buffers.output)
       device_.divide(spec_.dtype, block.data, static_cast<size_t>(block.count), spec_.rank_count);
   scratch_ = PooledBuffer();

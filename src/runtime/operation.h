@@ -18,6 +18,7 @@
 #include "mccl/types.h"
 #include "runtime/layout.h"
 #include "runtime/rank_code.h"
+#include "runtime/run_queue.h"
 #include "transport/stream.h"
 
 namespace mccl {
@@ -26,27 +27,12 @@ class LaneRun;
 class Operation;
 class OperationQueue;
 
-// Lanes that may be able to go on, each at most once.
-class RunQueue {
- public:
-  void push(LaneRun& lane);
-  // Runs lanes until none is left. Returns whether any made a step.
-  bool run();
-  bool is_empty() const { return lanes_.empty(); }
-  // Removes the lanes of operations that are about to be destroyed.
-  void remove(const Operation& operation);
-  // Steps executed since the queue was made: what a program "has done", for tests and counters.
-  uint64_t steps() const { return steps_; }
-
- private:
-  std::vector<LaneRun*> lanes_;
-  std::vector<LaneRun*> running_;
-  uint64_t steps_ = 0;
-};
-
 // How a call is cut: law L1. The same numbers on every rank.
 struct CallShape {
-  int iterations = 1;          // T
+  int iterations = 1;  // T
+  // Each lane has as many iterations as its own longest chunk needs: for programs in which a lane
+  // moves blocks between two ranks only, who both know their lengths (all_to_all).
+  bool is_cut_by_lane = false;
   int instances = 1;           // m
   int64_t slice_elements = 1;  // iterations * instances * slice_elements >= the longest chunk
   uint32_t messages = 2;       // outstanding per stream, at least two
@@ -83,14 +69,18 @@ struct OperationSpec {
 
 // One lane of one instance: a state machine that advances when its message has arrived, its credit
 // is there and its dependences are met (law L1: iteration-major, a step is one transition).
-class LaneRun final : public StreamOwner {
+class LaneRun final : public Runnable {
  public:
-  LaneRun(Operation& operation, const LaneCode& code, LaneStreams streams, int lane, int instance)
-      : operation_(&operation), code_(&code), streams_(streams), lane_(lane), instance_(instance) {}
+  LaneRun(Operation& operation, const LaneCode& code, LaneStreams streams, int instance,
+          int iterations)
+      : operation_(&operation),
+        code_(&code),
+        streams_(streams),
+        instance_(instance),
+        iterations_(iterations) {}
 
   void wake() override;
-  // Executes as many steps as are possible now; returns their number.
-  uint64_t advance();
+  uint64_t advance() override;
 
   bool is_finished() const { return state_ == State::Finished; }
   // What the lane waits for: "message 3 from rank 2 on channel 0"; for time-outs.
@@ -102,7 +92,6 @@ class LaneRun final : public StreamOwner {
 
  private:
   friend class Operation;
-  friend class RunQueue;
   enum class State : uint8_t { Running, Draining, Finished };
 
   // One chunk of an operand within this iteration's slice.
@@ -129,10 +118,9 @@ class LaneRun final : public StreamOwner {
   Operation* operation_;
   const LaneCode* code_;
   LaneStreams streams_;
-  int lane_;
   int instance_;
+  int iterations_;
   State state_ = State::Running;
-  bool is_queued_ = false;
   int64_t sent_count_ = 0;
   int64_t received_count_ = 0;
   uint32_t first_position_ = 0;  // stream position before the lane's first message
@@ -156,6 +144,8 @@ class Operation {
   void join_streams();
   // Lets the lanes run; scratch is taken here.
   void start();
+  // Takes the lanes out of the run queue: the operation is about to be destroyed.
+  void stop();
 
   // Whether the memory that one of the two writes meets memory that the other uses (law L3).
   bool conflicts_with(const Operation& other) const;
@@ -169,6 +159,8 @@ class Operation {
   friend class OperationQueue;
 
   const ChunkGeometry& geometry(int block) const { return geometry_[static_cast<size_t>(block)]; }
+  int64_t longest_chunk(const LaneCode& code) const;
+  int count_iterations(const LaneCode& code) const;
   void on_lane_finished();
 
   OperationSpec spec_;
@@ -177,8 +169,7 @@ class Operation {
   BufferPool& pool_;
   OperationQueue& queue_;
   size_t element_bytes_;
-  std::vector<ChunkGeometry> geometry_;        // per block of the output, which are the origins'
-  std::vector<ChunkGeometry> input_geometry_;  // per block of the input
+  std::vector<ChunkGeometry> geometry_;  // per block of the output, then of the input
   int64_t scratch_chunk_elements_ = 0;
   PooledBuffer scratch_;
   std::vector<LaneRun> lanes_;

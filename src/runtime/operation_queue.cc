@@ -9,6 +9,11 @@ namespace {
 // Calls that a peer may be ahead of us with two standing messages per stream; more is a lost rank.
 constexpr size_t kFutureHeadsMax = 4096;
 
+std::string describe(const Operation& operation) {
+  return "operation " + std::to_string(operation.sequence()) + " (" +
+         operation.spec().code->program->program().name + ")";
+}
+
 }  // namespace
 
 OperationQueue::OperationQueue(RunQueue& run_queue, const Device& device, BufferPool& pool,
@@ -20,7 +25,7 @@ OperationQueue::OperationQueue(RunQueue& run_queue, const Device& device, Buffer
       recorder_(kRecorded) {}
 
 OperationQueue::~OperationQueue() {
-  for (const std::unique_ptr<Operation>& operation : operations_) run_queue_.remove(*operation);
+  for (const std::unique_ptr<Operation>& operation : operations_) operation->stop();
 }
 
 void OperationQueue::post(OperationSpec spec) {
@@ -80,15 +85,25 @@ void OperationQueue::on_operation_finished(Operation& operation) {
   if (operation.spec_.sink != nullptr) operation.spec_.sink->on_complete(failure_);
 }
 
-void OperationQueue::on_wrong_message(const Operation& operation, const LaneCode& lane,
-                                      const InMessage& message) {
-  fail(Status(StatusCode::Mismatch,
-              "operation " + std::to_string(operation.sequence()) +
-                  " expected its own message on "
-                  "channel " +
-                  std::to_string(lane.channel) + " and got one of operation " +
-                  std::to_string(message.sequence) + " with " + std::to_string(message.bytes) +
-                  " bytes; the ranks run different programs or made different calls"));
+// The fingerprints were equal, so it is a length that only the two ends know, or a bug.
+void OperationQueue::on_wrong_message(const Operation& operation, const RecvStream& stream,
+                                      const InMessage& message, size_t expected_bytes) {
+  std::string text = describe(operation) + ": " + stream.peer_name() + " sent ";
+  if (message.sequence == operation.sequence())
+    text += std::to_string(message.bytes) + " bytes where this rank expects " +
+            std::to_string(expected_bytes) + "; the two ranks name different counts";
+  else
+    text += "a message of operation " + std::to_string(message.sequence) +
+            "; the ranks run different programs";
+  fail(Status(StatusCode::Mismatch, text));
+}
+
+void OperationQueue::on_unwanted_message(const Operation& operation, const SendStream& stream,
+                                         size_t bytes) {
+  fail(Status(StatusCode::Mismatch, describe(operation) + ": this rank sends " +
+                                        std::to_string(bytes) + " bytes to " + stream.peer_name() +
+                                        ", which expects shorter messages; the two ranks name " +
+                                        "different counts or types"));
 }
 
 void OperationQueue::fail(const Status& status) {
@@ -103,7 +118,7 @@ void OperationQueue::settle() {
   std::vector<std::unique_ptr<Operation>> failed;
   failed.swap(operations_);
   for (const std::unique_ptr<Operation>& operation : failed) {
-    run_queue_.remove(*operation);
+    operation->stop();
     if (operation->spec_.sink != nullptr) operation->spec_.sink->on_complete(failure_);
   }
 }
@@ -117,10 +132,8 @@ TimeNs OperationQueue::expire(TimeNs now) {
       next_deadline_ = std::min(next_deadline_, deadline);
       continue;
     }
-    fail(Status(StatusCode::Timeout, "operation " + std::to_string(operation->sequence()) + " (" +
-                                         operation->spec_.code->program->program().name +
-                                         ") Timed out waiting for " +
-                                         operation->describe_waits(4)));
+    fail(Status(StatusCode::Timeout,
+                describe(*operation) + " Timed out waiting for " + operation->describe_waits(4)));
   }
   return next_deadline_;
 }

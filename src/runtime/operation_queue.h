@@ -40,7 +40,9 @@ class OperationQueue {
 
   // From the interpreter.
   void on_operation_finished(Operation& operation);
-  void on_wrong_message(const Operation& operation, const LaneCode& lane, const InMessage& message);
+  void on_wrong_message(const Operation& operation, const RecvStream& stream,
+                        const InMessage& message, size_t expected_bytes);
+  void on_unwanted_message(const Operation& operation, const SendStream& stream, size_t bytes);
 
   // Notes the first error.
   void fail(const Status& status);

@@ -3,10 +3,24 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "ir/collective.h"
 #include "ir/opcode.h"
 
 namespace mccl {
 namespace {
+
+// The number of a block among those that the rank has itself: its length is known here.
+int own_block(const Program& program, int rank, int origin) {
+  const int rank_count = program.rank_count();
+  int number = 0;
+  for (const Buffer buffer : {Buffer::Output, Buffer::Input}) {
+    const int blocks = block_count(program.collective, buffer, rank, rank_count);
+    for (int block = 0; block < blocks; ++block, ++number)
+      if (origin_block(program.collective, buffer, rank, block, rank_count) == origin)
+        return number;
+  }
+  return 0;
+}
 
 StepCode make_step(const Program& program, int rank, const Step& step, const StepProof& proof) {
   const OpcodeRow& row = opcode_row(step.opcode);
@@ -15,6 +29,7 @@ StepCode make_step(const Program& program, int rank, const Step& step, const Ste
   code.receives = row.receives;
   code.sends = row.sends;
   code.origins = proof.origins;
+  for (Origin& origin : code.origins) origin.block = own_block(program, rank, origin.block);
   code.chunk_count = static_cast<int>(proof.origins.size());
   for (const Span& span : step.sources) code.sources.push_back({span.buffer, span.index});
   for (const Span& span : step.destinations) code.destinations.push_back({span.buffer, span.index});

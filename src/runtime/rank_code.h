@@ -22,7 +22,9 @@ struct StepCode {
   int chunk_count = 1;
   std::vector<Operand> sources;
   std::vector<Operand> destinations;
-  std::vector<Origin> origins;  // one per chunk
+  // One per chunk. Here `block` counts the blocks that the rank itself has, first those of its
+  // output, then those of its input: a chunk that only passes through is as long as they are.
+  std::vector<Origin> origins;
   struct Dependence {
     int lane;
     int step;

@@ -35,6 +35,8 @@ enum class FrameKind : uint8_t {
   Credits = 2,  // CreditEntry[]: messages taken
   Grants = 3,   // GrantEntry[]: room for large messages of one operation
   Leave = 4,    // the sender destroyed or failed `communicator`; the payload says why, in words
+  Offer = 5,    // OfferEntry, then the message itself when it is short: point to point
+  Match = 6,    // MatchEntry: the receiver of an offer is ready for it, or has taken it
 };
 
 struct FrameHeader {
@@ -66,6 +68,30 @@ struct GrantEntry {
   uint32_t reserved = 0;
 };
 static_assert(sizeof(GrantEntry) == 32);
+
+// Point to point: the sender offers a message under a tag; `sequence` of the frame numbers the
+// offers of one communicator over one connection.
+struct OfferEntry {
+  int64_t tag = 0;
+  uint64_t bytes = 0;
+  uint32_t dtype = 0;
+  uint32_t is_eager = 0;  // 1: the message follows in this frame
+};
+static_assert(sizeof(OfferEntry) == 24);
+
+// The answer, with the offer's number as the frame's sequence.
+struct MatchEntry {
+  // Which message of the stream kPointToPointChannel it becomes: transfers run in this order. Of an
+  // eager offer unused: its bytes are free again.
+  uint64_t transfer = 0;
+};
+static_assert(sizeof(MatchEntry) == 8);
+
+constexpr uint32_t kPointToPointChannel = 0xffffffff;
+// Offers of at most this size carry their message, as long as the sender has no more than the
+// budget of such bytes with the receiver that have not been taken.
+constexpr size_t kEagerBytesMax = 8 * 1024;
+constexpr size_t kEagerBudgetBytes = 256 * 1024;
 
 // A frame carries at most this much payload: F of law L1, the most data that a credit waits behind.
 constexpr size_t kFramePayloadBytesMax = 256 * 1024;

@@ -66,11 +66,30 @@ bool Link::has_output() const {
 bool Link::has_due_output() const {
   if (wire_ == nullptr || is_failed()) return false;
   return frame_count_ > 0 || !ready_small_.empty() || !ready_large_.empty() || has_urgent_credit_ ||
-         !grants_.empty() || !leaves_.empty();
+         !grants_.empty() || !leaves_.empty() || !controls_.empty();
 }
 
 void Link::send_leave(uint64_t communicator, const Status& reason) {
   leaves_.push_back({communicator, reason});
+}
+
+void Link::add_control(FrameKind kind, uint64_t communicator, uint64_t sequence, const void* entry,
+                       size_t bytes, std::span<const std::byte> message) {
+  if (is_failed()) return;
+  Control& control = controls_.emplace_back(Control{kind, communicator, sequence, {}});
+  control.payload.reserve(bytes + message.size());
+  const auto* first = static_cast<const std::byte*>(entry);
+  control.payload.insert(control.payload.end(), first, first + bytes);
+  control.payload.insert(control.payload.end(), message.begin(), message.end());
+}
+
+void Link::send_offer(uint64_t communicator, uint64_t offer, const OfferEntry& entry,
+                      std::span<const std::byte> message) {
+  add_control(FrameKind::Offer, communicator, offer, &entry, sizeof(entry), message);
+}
+
+void Link::send_match(uint64_t communicator, uint64_t offer, const MatchEntry& entry) {
+  add_control(FrameKind::Match, communicator, offer, &entry, sizeof(entry), {});
 }
 
 void Link::end_communicator(uint64_t communicator) {

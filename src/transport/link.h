@@ -29,6 +29,12 @@ class LinkListener {
   virtual void on_message_head(Link& link, const FrameHeader& head) = 0;
   // The peer left `communicator`, with its reason.
   virtual void on_leave(Link& link, uint64_t communicator, const Status& reason) = 0;
+  // Point to point; who does none leaves them out. `message` is there when the offer is eager and
+  // is gone after the call.
+  virtual void on_offer(Link& /*link*/, uint64_t /*communicator*/, uint64_t /*offer*/,
+                        const OfferEntry& /*entry*/, std::span<const std::byte> /*message*/) {}
+  virtual void on_match(Link& /*link*/, uint64_t /*communicator*/, uint64_t /*offer*/,
+                        const MatchEntry& /*entry*/) {}
   // The connection is gone; nothing more will be read or written.
   virtual void on_link_failed(Link& link, const Status& status) = 0;
 };
@@ -78,6 +84,14 @@ class Link {
   // Tells the peer that we left a communicator; queued behind data already framed, and until there
   // is a wire.
   void send_leave(uint64_t communicator, const Status& reason);
+
+  // Offers and matches go in the order of these calls, before a leave; they may wait for the wire.
+  // `message` is copied.
+  void send_offer(uint64_t communicator, uint64_t offer, const OfferEntry& entry,
+                  std::span<const std::byte> message);
+  void send_match(uint64_t communicator, uint64_t offer, const MatchEntry& entry);
+  // A peer broke the rules of a frame that was well formed: ends the link.
+  void refuse(const std::string& text);
 
   // Drops every stream of the communicator. Bytes of frames under way are copied first, so that
   // user memory is free when this returns. Later frames for it are skipped.
@@ -132,6 +146,9 @@ class Link {
 
   OutFrame& next_frame();
   void add_control_frame(FrameKind kind, const void* payload, size_t bytes);
+  void add_control(FrameKind kind, uint64_t communicator, uint64_t sequence, const void* entry,
+                   size_t bytes, std::span<const std::byte> message);
+  void fill_controls();
   void fill(bool is_idle);
   void frame_message(SendStream& stream);
   void consume_written(size_t bytes);
@@ -142,6 +159,11 @@ class Link {
   void finish_payload();
   void finish_message(RecvStream& stream);
   Status finish_control();
+  Status finish_credits();
+  Status finish_grants();
+  Status finish_leave();
+  Status finish_offer();
+  Status finish_match();
   size_t payload_pieces(std::vector<iovec>& pieces);
   void fail(const Status& status);
 
@@ -169,6 +191,13 @@ class Link {
     Status reason;
   };
   std::vector<Leave> leaves_;
+  struct Control {
+    FrameKind kind;
+    uint64_t communicator;
+    uint64_t sequence;
+    std::vector<std::byte> payload;
+  };
+  std::deque<Control> controls_;                   // offers and matches
   std::vector<std::unique_ptr<OutFrame>> frames_;  // ring of slots
   size_t frame_head_ = 0;
   size_t frame_count_ = 0;

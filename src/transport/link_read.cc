@@ -155,6 +155,8 @@ Status Link::begin_frame(const FrameHeader& header) {
     case FrameKind::Credits:
     case FrameKind::Grants:
     case FrameKind::Leave:
+    case FrameKind::Offer:
+    case FrameKind::Match:
       return Status::ok();
   }
   return protocol_error("a frame of unknown kind " + std::to_string(static_cast<int>(header.kind)));
@@ -222,53 +224,94 @@ void Link::finish_message(RecvStream& stream) {
   if (!stream.owners_.empty()) stream.owners_.front().owner->wake();
 }
 
+void Link::refuse(const std::string& text) {
+  fail(protocol_error(text));
+}
+
 Status Link::finish_control() {
-  const auto entries = [this]<typename Entry>(Entry) {
-    return control_.size() % sizeof(Entry) == 0 ? control_.size() / sizeof(Entry) : SIZE_MAX;
-  };
   switch (header_.kind) {
-    case FrameKind::Credits: {
-      const size_t count = entries(CreditEntry{});
-      if (count == SIZE_MAX) return protocol_error("a credit frame of odd length");
-      for (size_t index = 0; index < count; ++index) {
-        CreditEntry entry;
-        std::memcpy(&entry, control_.data() + index * sizeof(entry), sizeof(entry));
-        const auto found = send_streams_.find({entry.communicator, entry.channel});
-        if (found == send_streams_.end()) continue;  // the communicator has ended here
-        if (static_cast<int32_t>(found->second->queued_ - entry.taken) < 0)
-          return protocol_error("credit for messages that were not sent");
-        found->second->on_credit(entry.taken);
-      }
-      return Status::ok();
-    }
-    case FrameKind::Grants: {
-      const size_t count = entries(GrantEntry{});
-      if (count == SIZE_MAX) return protocol_error("a grant frame of odd length");
-      for (size_t index = 0; index < count; ++index) {
-        GrantEntry entry;
-        std::memcpy(&entry, control_.data() + index * sizeof(entry), sizeof(entry));
-        if (ended_communicators_.contains(entry.communicator)) continue;
-        if (send_streams_.size() >= kStreamsPerLinkMax)
-          return protocol_error("more than " + std::to_string(kStreamsPerLinkMax) + " streams");
-        send_stream(entry.communicator, entry.channel)
-            .on_grant({entry.sequence, entry.messages, entry.bytes_max});
-      }
-      return Status::ok();
-    }
-    case FrameKind::Leave: {
-      if (ended_communicators_.contains(header_.communicator)) return Status::ok();
-      const std::string text(reinterpret_cast<const char*>(control_.data()), control_.size());
-      const bool is_known = header_.sequence <= static_cast<uint64_t>(StatusCode::Internal);
-      const StatusCode code =
-          is_known ? static_cast<StatusCode>(header_.sequence) : StatusCode::Internal;
-      listener_.on_leave(*this, header_.communicator,
-                         code == StatusCode::Ok ? Status::ok() : Status(code, text));
-      return Status::ok();
-    }
+    case FrameKind::Credits:
+      return finish_credits();
+    case FrameKind::Grants:
+      return finish_grants();
+    case FrameKind::Leave:
+      return finish_leave();
+    case FrameKind::Offer:
+      return finish_offer();
+    case FrameKind::Match:
+      return finish_match();
     case FrameKind::Data:
       break;
   }
   return Status(StatusCode::Internal, "a data frame among control frames");
+}
+
+Status Link::finish_credits() {
+  if (control_.size() % sizeof(CreditEntry) != 0)
+    return protocol_error("a credit frame of odd length");
+  for (size_t at = 0; at < control_.size(); at += sizeof(CreditEntry)) {
+    CreditEntry entry;
+    std::memcpy(&entry, control_.data() + at, sizeof(entry));
+    const auto found = send_streams_.find({entry.communicator, entry.channel});
+    if (found == send_streams_.end()) continue;  // the communicator has ended here
+    SendStream& stream = *found->second;
+    if (static_cast<int32_t>(stream.queued_ - entry.taken) < 0)
+      return protocol_error("credit for messages that were not sent");
+    if (static_cast<int32_t>(entry.taken - stream.taken_) < 0)
+      return protocol_error("credit that goes back");
+    stream.on_credit(entry.taken);
+  }
+  return Status::ok();
+}
+
+Status Link::finish_grants() {
+  if (control_.size() % sizeof(GrantEntry) != 0)
+    return protocol_error("a grant frame of odd length");
+  for (size_t at = 0; at < control_.size(); at += sizeof(GrantEntry)) {
+    GrantEntry entry;
+    std::memcpy(&entry, control_.data() + at, sizeof(entry));
+    if (ended_communicators_.contains(entry.communicator)) continue;
+    if (send_streams_.size() >= kStreamsPerLinkMax)
+      return protocol_error("more than " + std::to_string(kStreamsPerLinkMax) + " streams");
+    send_stream(entry.communicator, entry.channel)
+        .on_grant({entry.sequence, entry.messages, entry.bytes_max});
+  }
+  return Status::ok();
+}
+
+Status Link::finish_leave() {
+  if (ended_communicators_.contains(header_.communicator)) return Status::ok();
+  const std::string text(reinterpret_cast<const char*>(control_.data()), control_.size());
+  const bool is_known = header_.sequence <= static_cast<uint64_t>(StatusCode::Internal);
+  const StatusCode code =
+      is_known ? static_cast<StatusCode>(header_.sequence) : StatusCode::Internal;
+  listener_.on_leave(*this, header_.communicator,
+                     code == StatusCode::Ok ? Status::ok() : Status(code, text));
+  return Status::ok();
+}
+
+Status Link::finish_offer() {
+  OfferEntry entry;
+  if (control_.size() < sizeof(entry)) return protocol_error("an offer frame that is too short");
+  std::memcpy(&entry, control_.data(), sizeof(entry));
+  const std::span<const std::byte> message(control_.data() + sizeof(entry),
+                                           control_.size() - sizeof(entry));
+  const size_t expected = entry.is_eager == 0 ? 0 : entry.bytes;
+  if (expected > kEagerBytesMax || message.size() != expected)
+    return protocol_error("an offer of " + std::to_string(entry.bytes) + " bytes that carries " +
+                          std::to_string(message.size()));
+  if (!ended_communicators_.contains(header_.communicator))
+    listener_.on_offer(*this, header_.communicator, header_.sequence, entry, message);
+  return Status::ok();
+}
+
+Status Link::finish_match() {
+  MatchEntry entry;
+  if (control_.size() != sizeof(entry)) return protocol_error("a match frame of odd length");
+  std::memcpy(&entry, control_.data(), sizeof(entry));
+  if (!ended_communicators_.contains(header_.communicator))
+    listener_.on_match(*this, header_.communicator, header_.sequence, entry);
+  return Status::ok();
 }
 
 }  // namespace mccl

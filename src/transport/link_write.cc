@@ -46,6 +46,21 @@ void Link::add_control_frame(FrameKind kind, const void* payload, size_t bytes) 
   frame_bytes_ += sizeof(frame.header) + bytes;
 }
 
+void Link::fill_controls() {
+  while (!controls_.empty() && frame_count_ < kFramesMax) {
+    Control& control = controls_.front();
+    add_control_frame(control.kind, nullptr, 0);
+    OutFrame& frame = *frames_[(frame_head_ + frame_count_ - 1) % frames_.size()];
+    frame.header.communicator = control.communicator;
+    frame.header.sequence = control.sequence;
+    frame.header.payload_bytes = static_cast<uint32_t>(control.payload.size());
+    frame.storage.swap(control.payload);
+    frame.pieces.push_back({frame.storage.data(), frame.storage.size()});
+    frame_bytes_ += frame.storage.size();
+    controls_.pop_front();
+  }
+}
+
 void Link::fill(bool is_idle) {
   constexpr size_t kCreditsPerFrame = kFramePayloadBytesMax / sizeof(CreditEntry);
   constexpr size_t kGrantsPerFrame = kFramePayloadBytesMax / sizeof(GrantEntry);
@@ -70,6 +85,7 @@ void Link::fill(bool is_idle) {
     credits_.clear();
     has_urgent_credit_ = false;
   }
+  if (!controls_.empty()) fill_controls();
   while (frame_bytes_ < kFramePayloadBytesMax && frame_count_ < kFramesMax &&
          (!ready_small_.empty() || !ready_large_.empty())) {
     std::deque<SendStream*>& ready = ready_small_.empty() ? ready_large_ : ready_small_;
@@ -78,7 +94,7 @@ void Link::fill(bool is_idle) {
     frame_message(*stream);
   }
   // A leave goes last: data already framed may complete operations at the peer.
-  if (!leaves_.empty() && ready_small_.empty() && ready_large_.empty()) {
+  if (!leaves_.empty() && ready_small_.empty() && ready_large_.empty() && controls_.empty()) {
     for (const Leave& leave : leaves_) {
       const std::string& text = leave.reason.message();
       const size_t bytes = std::min(text.size(), size_t{4096});

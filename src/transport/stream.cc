@@ -28,6 +28,12 @@ bool SendStream::has_credit(size_t bytes) const {
          outstanding < grant.messages;
 }
 
+bool SendStream::is_too_long(size_t bytes) const {
+  if (bytes <= kStandingMessageBytesMax || grants_.empty() || owners_.empty()) return false;
+  const Grant& grant = grants_.front();
+  return grant.sequence == owners_.front().sequence && bytes > grant.bytes_max;
+}
+
 uint32_t SendStream::post(std::span<const iovec> pieces, const Fingerprint& fingerprint,
                           PooledBuffer owned) {
   MCCL_CHECK(!owners_.empty());

@@ -56,6 +56,10 @@ class SendStream {
   // Whether the front owner may send a message of `bytes` now.
   bool has_credit(size_t bytes) const;
 
+  // Whether the receiver has granted the front owner's operation, but nothing as long as `bytes`:
+  // it expects other messages.
+  bool is_too_long(size_t bytes) const;
+
   // Queues one message of the front owner: the concatenation of `pieces`, by reference. The memory
   // must not change until is_captured(the returned position). `owned` (may be empty) is kept until
   // then: it is where the pieces lie when nobody else owns them. Requires has_credit().

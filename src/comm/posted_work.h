@@ -1,0 +1,64 @@
+// A Work and the engine's end of it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <functional>
+#include <utility>
+
+#include "base/clock.h"
+#include "comm/driver.h"
+#include "mccl/communicator.h"
+#include "runtime/point_to_point.h"
+
+namespace mccl {
+
+class PostedWork final : public Work, public MessageSink {
+ public:
+  PostedWork(Driver& driver, const Clock& clock, uint64_t sequence,
+             std::function<void(const Status&)> on_done)
+      : driver_(driver), clock_(clock), sequence_(sequence), on_done_(std::move(on_done)) {}
+
+  bool is_done() const override { return is_done_.load(std::memory_order_acquire); }
+  Status status() const override { return is_done() ? status_ : Status::ok(); }
+  uint64_t sequence() const override { return sequence_; }
+
+  int source_rank() const override { return is_done() ? source_rank_ : -1; }
+
+  // Of a receive: `rank_of` says which rank a process is; used before the work is done.
+  void set_rank_of(std::function<int(uint64_t)> rank_of) { rank_of_ = std::move(rank_of); }
+  void on_source(uint64_t peer_process) override {
+    if (rank_of_) source_rank_ = rank_of_(peer_process);
+  }
+
+  Status wait(int64_t timeout_ns, const std::function<bool()>& interrupted) override {
+    if (!is_done()) {
+      const TimeNs deadline = timeout_ns < 0 ? kNever : deadline_after(clock_.now(), timeout_ns);
+      const Status waited = driver_.wait(is_done_, deadline, interrupted);
+      if (!waited.is_ok())
+        return Status(waited.code(), fmt::format("operation {}: {}", sequence_, waited.message()));
+    }
+    return status_;
+  }
+
+  void on_complete(const Status& status) override {
+    status_ = status;
+    // The caller's function first: whoever sees the work done may destroy what it refers to.
+    if (on_done_) on_done_(status_);
+    on_done_ = {};
+    is_done_.store(true, std::memory_order_release);
+  }
+
+ private:
+  Driver& driver_;  // touched only while the work is not done
+  const Clock& clock_;
+  uint64_t sequence_;
+  std::function<void(const Status&)> on_done_;
+  std::function<int(uint64_t)> rank_of_;
+  int source_rank_ = -1;  // published by is_done_, like the status
+  Status status_;
+  std::atomic<bool> is_done_{false};
+};
+
+}  // namespace mccl
