@@ -13,6 +13,9 @@ constexpr TimeNs kGraceNs = 5 * kNsPerMs;
 // Upper bound of one blocking poll: new deadlines and interrupts are noticed this late.
 constexpr TimeNs kSliceNs = 100 * kNsPerMs;
 
+// What peers are still to hear, such as that this rank leaves, may take so long at the end.
+constexpr TimeNs kFarewellNs = 2 * kNsPerSecond;
+
 constexpr const char* kInterrupted = "the wait was interrupted";
 
 // Without the token: the predicate may take locks of its own (the interpreter's).
@@ -236,6 +239,10 @@ void Driver::run_thread() {
       wires_.wake();
     }
   }
+  const TimeNs until = deadline_after(engine_.clock().now(), kFarewellNs);
+  pass(true);
+  while (engine_.transport().has_due_output() && engine_.clock().now() < until)
+    listen(token, std::min(until, engine_.clock().now() + kSliceNs), false);
 }
 
 }  // namespace mccl

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -179,6 +180,17 @@ std::string choose_congestion_control(int socket, const std::vector<std::string>
   (void)names;
 #endif
   return "";
+}
+
+int unsent_bytes(int socket) {
+  int bytes = 0;
+#if defined(SO_NWRITE)
+  socklen_t length_bytes = sizeof bytes;
+  if (::getsockopt(socket, SOL_SOCKET, SO_NWRITE, &bytes, &length_bytes) != 0) return 0;
+#else
+  if (::ioctl(socket, TIOCOUTQ, &bytes) != 0) return 0;
+#endif
+  return bytes;
 }
 
 void set_congestion_control(int socket, const std::string& name) {

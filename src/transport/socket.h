@@ -72,6 +72,10 @@ void set_stream_options(int socket, int buffer_bytes);
 // accepted by a listener inherit it.
 std::string choose_congestion_control(int socket, const std::vector<std::string>& names);
 
+// Bytes, the end of the stream included, that the peer's kernel has not acknowledged; 0 when that
+// cannot be told.
+int unsent_bytes(int socket);
+
 // Sets what choose_congestion_control() returned on another socket; "" does nothing.
 void set_congestion_control(int socket, const std::string& name);
 

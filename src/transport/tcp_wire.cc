@@ -15,6 +15,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -33,6 +34,9 @@ constexpr int kSendFlags = MSG_DONTWAIT;  // macOS: SO_NOSIGPIPE is set on the s
 #endif
 
 constexpr int kBacklog = 1024;
+// What the end of a wire may take when its peer does not acknowledge: two seconds.
+constexpr int kLingerTickMs = 5;
+constexpr int kLingerTicks = 400;
 
 bool is_would_block(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK;
@@ -63,7 +67,10 @@ class TcpWire final : public Wire {
         is_connecting_(connect_error != 0) {
     if (connect_error != 0 && connect_error != EINPROGRESS) fail_to_connect(connect_error);
   }
-  ~TcpWire() override { close(); }
+  ~TcpWire() override {
+    linger();
+    close();
+  }
   TcpWire(const TcpWire&) = delete;
   TcpWire& operator=(const TcpWire&) = delete;
 
@@ -78,6 +85,7 @@ class TcpWire final : public Wire {
   }
 
  private:
+  void linger();
   void finish_connecting();
   void fail_to_connect(int error_number);
   Status failure(StatusCode code, const std::string& reason) const {
@@ -146,6 +154,27 @@ void TcpWire::close() {
   const Status closed = failure(StatusCode::Network, "closed by this process");
   if (write_failure_.is_ok()) write_failure_ = closed;
   if (read_failure_.is_ok()) read_failure_ = closed;
+}
+
+// A socket that is closed with bytes unread resets the connection, and what the kernel had still to
+// send is lost: bytes that the engine counts as captured. So the end waits until the peer's kernel
+// has them, reading what comes meanwhile; on a sound network that is at once.
+void TcpWire::linger() {
+  if (!socket_.is_open() || is_connecting_ || !write_failure_.is_ok() || !read_failure_.is_ok())
+    return;
+  ::shutdown(socket_.number(), SHUT_WR);
+  std::array<std::byte, 4096> unread;
+  for (int tick = 0; tick < kLingerTicks; ++tick) {
+    ssize_t got = 0;
+    do {
+      got = ::recv(socket_.number(), unread.data(), unread.size(), MSG_DONTWAIT);
+    } while (got > 0 || (got < 0 && errno == EINTR));
+    if (got < 0 && !is_would_block(errno)) return;
+    if (unsent_bytes(socket_.number()) == 0) return;
+    // Nothing announces that the last byte was acknowledged, so it is asked for at every tick.
+    pollfd watched{socket_.number(), got == 0 ? short{0} : short{POLLIN}, 0};
+    ::poll(&watched, 1, kLingerTickMs);
+  }
 }
 
 void TcpWire::finish_connecting() {

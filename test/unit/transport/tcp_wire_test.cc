@@ -9,6 +9,7 @@
 
 #include <array>
 #include <set>
+#include <thread>
 
 #include "transport/socket.h"
 
@@ -236,6 +237,39 @@ TEST(TcpWire, MayOutliveItsContext) {
   EXPECT_EQ(near->write({&piece, 1}).value(), 1u);
   near.reset();
   far.reset();
+}
+
+// A close with bytes unread resets the connection: what is still in the sender's kernel is lost.
+TEST(TcpWire, WhatWasWrittenArrivesThoughTheWireEndsWithBytesUnread) {
+  const auto near_context = make_context({});
+  const auto far_context = make_context({});
+  auto [near, far] = connect_pair(*near_context, *far_context);
+  const std::byte word[8] = {};
+  const iovec piece{const_cast<std::byte*>(word), sizeof word};
+  while (far->write({&piece, 1}).value() == 0) {
+  }
+  std::vector<std::byte> block(1 << 20, std::byte{7});
+  size_t written_bytes = 0;
+  for (size_t taken = 1; taken > 0; written_bytes += taken) {
+    const iovec all{block.data(), block.size()};
+    Result<size_t> result = near->write({&all, 1});
+    ASSERT_TRUE(result.is_ok());
+    taken = result.value();
+  }
+  std::thread closing([&wire = near] { wire.reset(); });
+  size_t read_bytes = 0;
+  Status end;
+  while (end.is_ok()) {
+    const iovec all{block.data(), block.size()};
+    const Result<size_t> result = far->read({&all, 1});
+    if (result.is_ok())
+      read_bytes += result.value();
+    else
+      end = result.status();
+  }
+  closing.join();
+  EXPECT_EQ(read_bytes, written_bytes);
+  EXPECT_TRUE(end.message().ends_with("closed by the peer")) << end.to_string();
 }
 
 }  // namespace
