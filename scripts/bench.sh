@@ -15,13 +15,16 @@ machine_facts() {
 
 # Instructions per message, both ends together, without copying and reducing: what is left of
 # callgrind's count of run_counted() once the functions of libc that move bytes and the kernels of
-# src/device/cpu_reduce.cc are taken off.
+# src/device are taken off. Deterministic, so it is a gate: the engine may need so many per cent of
+# what a ring written by hand needs over the same streams, and no more.
+INSTRUCTIONS_MAX_PERCENT=130
 count_instructions() {
   if ! command -v valgrind >/dev/null; then
     echo "instructions per message: not counted, valgrind is not installed"
     return
   fi
-  local folder side messages instructions
+  local folder side messages instructions percent
+  local -A counts
   folder=$(mktemp -d)
   for side in engine hand; do
     messages=$(valgrind --quiet --tool=callgrind --callgrind-out-file="$folder/$side" \
@@ -32,11 +35,19 @@ count_instructions() {
       /^ *[0-9,]+ \(.*(mem(cpy|move)_|N_[A-Z0-9_]+::combine|N_[A-Z0-9_]+::fold)/ {
         gsub(",", "", $1); moved += $1 }
       END { printf "%d", total - moved }')
-    echo "$side: $((instructions / messages)) instructions per message of 64 KiB, without copies" \
-      "and kernels"
+    counts[$side]=$((instructions / messages))
+    echo "$side: ${counts[$side]} instructions per message of 64 KiB, without copies and kernels"
   done
   rm -r "$folder"
+  percent=$((counts[engine] * 100 / counts[hand]))
+  if [ "$percent" -gt "$INSTRUCTIONS_MAX_PERCENT" ]; then
+    echo "instructions per message: the engine needs $percent % of the ring by hand," \
+      "at most $INSTRUCTIONS_MAX_PERCENT % are allowed" >&2
+    failed=1
+  fi
 }
+
+failed=0
 
 names=("$@")
 [ $# -gt 0 ] || names=(reduce wire verify interpreter torch)
@@ -54,3 +65,4 @@ for name in "${names[@]}"; do
     *) "$BENCH/${name}_bench" ;;
   esac
 done
+exit "$failed"
