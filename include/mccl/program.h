@@ -1,7 +1,7 @@
 // A program: one collective algorithm for a given number of ranks, as plain values.
 //
 // A program speaks about chunks. Each *block* of a buffer (a rank's share; all_reduce and broadcast
-// have one block, all_gather has one per rank) is cut into `chunk_count` chunks of
+// have one block, all_gather's output has one per rank) is cut into `chunk_count` chunks of
 // ceil(count / chunk_count) elements, the last ones shorter or empty (law L4). Programs do not know
 // element counts, types, slices or instances: those belong to the call's plan.
 //
@@ -85,16 +85,14 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// Blocks of a buffer: all_gather's output has one per rank, every other buffer has one. Scratch has
-// no blocks; its size is RankProgram::scratch_chunk_count.
-int block_count(Collective collective, Buffer buffer, int rank_count);
-
 // Chunks of a buffer on `rank` under the program's collective (blocks times chunk_count, or the
-// rank's scratch size).
+// rank's scratch size). A buffer that the rank does not have, such as a gather's output on another
+// rank than the root, has none.
 int buffer_chunk_count(const Program& program, int rank, Buffer buffer);
 
-// Where input chunk `index` of `rank` lies in the output when the call is in place: the same index
-// for all_reduce and broadcast, the rank's own block for all_gather.
+// The output chunk that input chunk `index` of `rank` shares memory with when the call is in place,
+// or -1 when it shares none: the same index for all_reduce, reduce and broadcast, the rank's own
+// block for all_gather, gather, reduce_scatter and scatter. An all_to_all is never in place.
 int input_alias(const Program& program, int rank, int index);
 
 // Names for messages: "input", "output", "scratch"; "input[3]" or "scratch[0..2)".

@@ -8,8 +8,17 @@
 
 namespace mccl {
 
-// What is computed; how is an algorithm's business.
-enum class Collective : uint8_t { AllReduce, AllGather, Broadcast };
+// What is computed; how is an algorithm's business. Blocks, roots and aliases: src/ir/collective.h.
+enum class Collective : uint8_t {
+  AllReduce,
+  AllGather,
+  Broadcast,
+  ReduceScatter,
+  Reduce,
+  Gather,
+  Scatter,
+  AllToAll,
+};
 
 // Element types that a call may name. Rows: src/base/dtype.cc. The last two are moved (all_gather,
 // broadcast) but not reduced.

@@ -16,8 +16,9 @@ constexpr std::array kDataTypes = {
     DataTypeRow{DataType::UInt8, "uint8", 1, false, false},
 };
 
-constexpr std::array kCollectives = {Collective::AllReduce, Collective::AllGather,
-                                     Collective::Broadcast};
+constexpr std::array kCollectives = {
+    Collective::AllReduce, Collective::AllGather, Collective::Broadcast, Collective::ReduceScatter,
+    Collective::Reduce,    Collective::Gather,    Collective::Scatter,   Collective::AllToAll};
 constexpr std::array kReduceOps = {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Min, ReduceOp::Max};
 
 template <typename T>
@@ -53,6 +54,16 @@ std::string_view collective_name(Collective collective) {
       return "all_gather";
     case Collective::Broadcast:
       return "broadcast";
+    case Collective::ReduceScatter:
+      return "reduce_scatter";
+    case Collective::Reduce:
+      return "reduce";
+    case Collective::Gather:
+      return "gather";
+    case Collective::Scatter:
+      return "scatter";
+    case Collective::AllToAll:
+      return "all_to_all";
   }
   MCCL_CHECK(false && "a collective outside the enum");
   return {};

@@ -1,24 +1,22 @@
 #include "mccl/program.h"
 
 #include "base/check.h"
+#include "ir/collective.h"
 #include "ir/opcode.h"
 
 namespace mccl {
 
-int block_count(Collective collective, Buffer buffer, int rank_count) {
-  MCCL_CHECK(buffer != Buffer::Scratch);
-  const bool per_rank = collective == Collective::AllGather && buffer == Buffer::Output;
-  return per_rank ? rank_count : 1;
-}
-
 int buffer_chunk_count(const Program& program, int rank, Buffer buffer) {
   if (buffer == Buffer::Scratch)
     return program.ranks[static_cast<size_t>(rank)].scratch_chunk_count;
-  return block_count(program.collective, buffer, program.rank_count()) * program.chunk_count;
+  return block_count(program.collective, buffer, rank, program.rank_count()) * program.chunk_count;
 }
 
 int input_alias(const Program& program, int rank, int index) {
-  return program.collective == Collective::AllGather ? rank * program.chunk_count + index : index;
+  const std::optional<int> shift = in_place_shift(program, rank);
+  if (!shift) return -1;
+  const int alias = index + *shift;
+  return alias >= 0 && alias < buffer_chunk_count(program, rank, Buffer::Output) ? alias : -1;
 }
 
 const char* buffer_name(Buffer buffer) {

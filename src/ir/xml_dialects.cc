@@ -89,6 +89,16 @@ std::string_view msccl_collective_name(Collective collective) {
       return "allgather";
     case Collective::Broadcast:
       return "broadcast";
+    case Collective::ReduceScatter:
+      return "reduce_scatter";
+    case Collective::Reduce:
+      return "reduce";
+    case Collective::Gather:
+      return "gather";
+    case Collective::Scatter:
+      return "scatter";
+    case Collective::AllToAll:
+      return "alltoall";
   }
   return "";
 }

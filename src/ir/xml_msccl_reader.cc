@@ -2,22 +2,23 @@
 // and RCCL write it. What this file decides beyond attribute names:
 //
 // - The local operand of rrc, rrs and rrcs is srcbuf[srcoff]. Slots that an instruction does not
-// use
-//   (the sender's slot on an r, for example) are only checked to be numbers.
+//   use (the sender's slot on an r, for example) are only checked to be numbers.
 // - A nop carries one more dependence of the real step that follows it in its tb and is no step of
 //   ours; step numbers are mapped. A dependence *on* a nop means the real step that carries it:
 //   MSCCL's runtimes fold the nop into that step and publish nothing before the step is done. Nops
 //   with no step after them wait for nothing and vanish.
 // - A dependence on an earlier step of the own tb says nothing and vanishes; on the own or a later
 //   step it never ends and is a fault. So is one on a step whose hasdep is 0.
-// - Sizes come from nchunksperloop (over the whole output for allgather). i_chunks and o_chunks may
-// be
-//   less, since some writers count what is used, but not more.
+// - Sizes come from nchunksperloop, which counts the larger buffer (the output of an allgather, the
+//   input of a reduce_scatter). i_chunks and o_chunks may be less, since some writers count what is
+//   used, but not more.
 //
 // proto, minBytes and maxBytes describe MSCCL's own runtimes; they are checked and dropped.
 #include <algorithm>
 #include <limits>
 
+#include "base/dtype.h"
+#include "ir/collective.h"
 #include "ir/opcode.h"
 #include "ir/xml.h"
 #include "ir/xml_dialects.h"
@@ -112,24 +113,30 @@ void MscclDialectReader::read_collective(pugi::xml_node root) {
   const std::optional<int> chunk_count =
       document_.read_int(root, "nchunksperloop", 1, kXmlChunksMax);
   std::optional<Collective> found;
-  for (const Collective collective :
-       {Collective::AllReduce, Collective::AllGather, Collective::Broadcast})
-    if (name && *name == msccl_collective_name(collective)) found = collective;
+  std::string supported;
+  for (const Collective collective : all_collectives()) {
+    const std::string_view spelling = msccl_collective_name(collective);
+    if (name && *name == spelling) found = collective;
+    supported += (supported.empty() ? "" : ", ") + std::string(spelling);
+  }
+  if (name && *name == "reducescatter") found = Collective::ReduceScatter;  // RCCL's spelling
   if (name && !found)
-    document_.add_fault(root, "coll",
-                        quote_attribute("coll", *name) +
-                            " is not supported; supported: allreduce, allgather, broadcast");
+    document_.add_fault(
+        root, "coll",
+        quote_attribute("coll", *name) + " is not supported; supported: " + supported);
   source_.are_sizes_known = found && chunk_count;
   if (!source_.are_sizes_known) return;
   program_.collective = *found;
   program_.chunk_count = *chunk_count;
-  if (*found != Collective::AllGather || !source_.are_ranks_known) return;
+  if (!source_.are_ranks_known) return;
+  const int ranks = program_.rank_count();
+  if (size_block_count(*found, ranks) == 1) return;
   program_.chunk_count = *chunk_count / program_.rank_count();
   if (*chunk_count % program_.rank_count() == 0) return;
   source_.are_sizes_known = false;
   document_.add_fault(root, "nchunksperloop",
-                      quote_attribute("nchunksperloop", std::to_string(*chunk_count)) +
-                          " of an allgather does not divide by its " +
+                      quote_attribute("nchunksperloop", std::to_string(*chunk_count)) + " of " +
+                          std::string(msccl_collective_name(*found)) + " does not divide by its " +
                           std::to_string(program_.rank_count()) + " gpus");
 }
 

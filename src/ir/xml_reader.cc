@@ -9,6 +9,7 @@
 // elements. Grammar: docs/ir.md.
 #include <algorithm>
 
+#include "base/dtype.h"
 #include "ir/opcode.h"
 #include "ir/xml.h"
 #include "ir/xml_dialects.h"
@@ -86,10 +87,14 @@ void McclDialectReader::read_header(pugi::xml_node element) {
   if (const auto name = document_.read_text(element, "name")) program_.name = *name;
   if (const auto name = document_.read_text(element, "collective")) {
     const std::optional<Collective> collective = find_collective(*name);
-    if (!collective)
-      document_.add_fault(element, "collective",
-                          quote_attribute("collective", *name) +
-                              " is not supported; supported: all_reduce, all_gather, broadcast");
+    if (!collective) {
+      std::string supported;
+      for (const Collective one : all_collectives())
+        supported += (supported.empty() ? "" : ", ") + std::string(collective_name(one));
+      document_.add_fault(
+          element, "collective",
+          quote_attribute("collective", *name) + " is not supported; supported: " + supported);
+    }
     program_.collective = collective.value_or(Collective::AllReduce);
     source_.are_sizes_known &= collective.has_value();
   } else {

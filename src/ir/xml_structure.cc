@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/collective.h"
 #include "ir/opcode.h"
 #include "ir/xml.h"
 
@@ -19,6 +20,7 @@ class StructureCheck {
 
  private:
   void check_root();
+  void check_largest_buffer(int rank_count);
   void check_lane(const Lane& lane);
   void check_peer(int peer, XmlField field, const char* direction);
   void check_step(const Lane& lane, const Step& step);
@@ -71,14 +73,22 @@ void StructureCheck::check_root() {
   const auto rank_count = static_cast<int64_t>(program_.ranks.size());
   if (rank_count < 1 || rank_count > kXmlRanksMax)
     add(XmlField::Ranks, "rank count " + range_text(rank_count, 1, kXmlRanksMax));
-  const int64_t output_chunk_count = chunk_count_of(Buffer::Output);
   if (program_.chunk_count < 1 || program_.chunk_count > kXmlChunksMax)
     add(XmlField::Chunks, "chunk count " + range_text(program_.chunk_count, 1, kXmlChunksMax));
-  else if (rank_count <= kXmlRanksMax && output_chunk_count > kXmlChunksMax)
-    add(XmlField::Chunks, "the output of each rank has " + std::to_string(output_chunk_count) +
-                              " chunks, more than " + std::to_string(kXmlChunksMax));
+  else if (rank_count <= kXmlRanksMax)
+    check_largest_buffer(static_cast<int>(rank_count));
   if (!program_.in_place && !program_.out_of_place)
     add(XmlField::Claims, "the program serves neither in-place nor out-of-place calls");
+}
+
+void StructureCheck::check_largest_buffer(int rank_count) {
+  const int blocks = size_block_count(program_.collective, rank_count);
+  const int64_t chunk_count = int64_t{blocks} * program_.chunk_count;
+  if (chunk_count <= kXmlChunksMax) return;
+  const bool is_output = blocks == block_count(program_.collective, Buffer::Output, 0, rank_count);
+  add(XmlField::Chunks, std::string("the ") + (is_output ? "output" : "input") +
+                            " of each rank has " + std::to_string(chunk_count) +
+                            " chunks, more than " + std::to_string(kXmlChunksMax));
 }
 
 void StructureCheck::check_lane(const Lane& lane) {
@@ -173,7 +183,7 @@ void StructureCheck::check_dependences(const Step& step) {
 int64_t StructureCheck::chunk_count_of(Buffer buffer) const {
   if (buffer == Buffer::Scratch)
     return program_.ranks[static_cast<size_t>(place_.rank)].scratch_chunk_count;
-  return int64_t{block_count(program_.collective, buffer, program_.rank_count())} *
+  return int64_t{block_count(program_.collective, buffer, place_.rank, program_.rank_count())} *
          program_.chunk_count;
 }
 

@@ -8,6 +8,7 @@
 // docs/ir.md.
 #include <algorithm>
 
+#include "ir/collective.h"
 #include "ir/opcode.h"
 #include "ir/xml.h"
 #include "ir/xml_dialects.h"
@@ -286,7 +287,8 @@ void write_msccl_header(const Program& program, XmlEmitter* xml) {
   xml->attribute("name", program.name);
   xml->attribute("proto", "Simple");
   xml->attribute("nchannels", channel_max + 1);
-  xml->attribute("nchunksperloop", buffer_chunk_count(program, 0, Buffer::Output));
+  xml->attribute("nchunksperloop",
+                 program.chunk_count * size_block_count(program.collective, program.rank_count()));
   xml->attribute("ngpus", program.rank_count());
   xml->attribute("coll", msccl_collective_name(program.collective));
   xml->attribute("inplace", program.in_place ? 1 : 0);

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "ir/collective.h"
+
 namespace mccl::lang {
 namespace {
 
@@ -55,6 +57,9 @@ class Checker {
     if (shape.chunk_count < 1) add("a program needs at least one chunk");
     if (!shape.in_place && !shape.out_of_place)
       add("a program must serve in-place or out-of-place calls");
+    if (shape.in_place && shape.rank_count() > 0 && !in_place_shift(shape, 0))
+      add(std::string(collective_name(shape.collective)) +
+          " has no in-place calls; say serve(false, true)");
   }
 
   int64_t chunk_limit(const Span& span) const {
@@ -137,11 +142,13 @@ class Checker {
     const Program& shape = recording_.shape;
     is_written_.assign(static_cast<size_t>(split_->count()), 0);
     for (int rank = 0; rank < shape.rank_count(); ++rank) {
-      if (shape.collective == Collective::Broadcast && rank > 0) break;
-      for (int index = 0; index < shape.chunk_count; ++index) {
+      if (!holds_input(shape.collective, rank)) continue;
+      const int count = buffer_chunk_count(shape, rank, Buffer::Input);
+      for (int index = 0; index < count; ++index) {
         is_written_[split_->first({rank, Buffer::Input, index, 1})] = 1;
-        const Span alias{rank, Buffer::Output, input_alias(shape, rank, index), 1};
-        if (!shape.out_of_place) is_written_[split_->first(alias)] = 1;
+        const int alias = input_alias(shape, rank, index);
+        if (!shape.out_of_place && alias >= 0)
+          is_written_[split_->first({rank, Buffer::Output, alias, 1})] = 1;
       }
     }
   }
@@ -185,8 +192,12 @@ class Checker {
       const Span& span = recording_.destination(statement, to);
       if (!is_inside(span)) continue;
       std::fill_n(is_written_.begin() + split_->first(span), span.count, uint8_t{1});
-      if (span.buffer == Buffer::Input && recording_.shape.out_of_place)
+      if (span.buffer != Buffer::Input) continue;
+      if (recording_.shape.out_of_place)
         fault(place(span) + " is written, but the program claims to serve out-of-place calls");
+      else if (input_alias(recording_.shape, span.rank, span.index) == -1 ||
+               input_alias(recording_.shape, span.rank, span.index + span.count - 1) == -1)
+        fault(place(span) + " is written, but is not part of the output of an in-place call");
     }
   }
 

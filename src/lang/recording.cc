@@ -1,5 +1,9 @@
 #include "lang/recording.h"
 
+#include <algorithm>
+
+#include "ir/collective.h"
+
 namespace mccl::lang {
 
 void Recording::add(StatementKind kind, const std::vector<Chunk>& sources,
@@ -19,16 +23,16 @@ void Recording::add(StatementKind kind, const std::vector<Chunk>& sources,
 
 SlotMap::SlotMap(const Program& shape, bool is_merged) {
   for (int rank = 0; rank < shape.rank_count(); ++rank) {
-    Base base;
-    base.output = count_;
-    count_ += buffer_chunk_count(shape, rank, Buffer::Output);
-    base.input = base.output + input_alias(shape, rank, 0);
-    if (!is_merged) {
-      base.input = count_;
-      count_ += buffer_chunk_count(shape, rank, Buffer::Input);
+    const int inputs = buffer_chunk_count(shape, rank, Buffer::Input);
+    const int outputs = buffer_chunk_count(shape, rank, Buffer::Output);
+    const std::optional<int> shift = is_merged ? in_place_shift(shape, rank) : std::nullopt;
+    Base base{.input = count_ + outputs, .output = count_};
+    if (shift) {
+      base.output = count_ + std::max(0, -*shift);
+      base.input = base.output + *shift;
     }
-    base.scratch = count_;
-    count_ += buffer_chunk_count(shape, rank, Buffer::Scratch);
+    base.scratch = std::max(base.input + inputs, base.output + outputs);
+    count_ = base.scratch + buffer_chunk_count(shape, rank, Buffer::Scratch);
     bases_.push_back(base);
   }
 }

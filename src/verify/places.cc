@@ -1,35 +1,39 @@
 #include "verify/places.h"
 
+#include <algorithm>
+
+#include "ir/collective.h"
+
 namespace mccl::judge {
 
 Places::Places(const Program& program, bool in_place) : program_(program), in_place_(in_place) {
-  Place next = 0;
   for (int rank = 0; rank < program.rank_count(); ++rank) {
-    for (const Buffer buffer : {Buffer::Input, Buffer::Output, Buffer::Scratch}) {
-      first_.push_back(next);
-      next += buffer_chunk_count(program, rank, buffer);
+    const int inputs = buffer_chunk_count(program, rank, Buffer::Input);
+    const int outputs = buffer_chunk_count(program, rank, Buffer::Output);
+    const std::optional<int> shift = in_place ? in_place_shift(program, rank) : std::nullopt;
+    // In place the two lie over one another: the one that begins earlier comes first.
+    Place input = place_count_;
+    Place output = input + inputs;
+    if (shift) {
+      output = place_count_ + std::max(0, -*shift);
+      input = output + *shift;
     }
+    const Place scratch = std::max(input + inputs, output + outputs);
+    first_.insert(first_.end(), {input, output, scratch});
+    place_count_ = scratch + buffer_chunk_count(program, rank, Buffer::Scratch);
   }
-  first_.push_back(next);
 }
 
 Place Places::first_place(const Span& span) const {
-  const bool is_alias = in_place_ && span.buffer == Buffer::Input;
-  const Buffer buffer = is_alias ? Buffer::Output : span.buffer;
-  const int index = is_alias ? input_alias(program_, span.rank, span.index) : span.index;
-  return first_[static_cast<size_t>(span.rank) * 3 + static_cast<size_t>(buffer)] + index;
+  return first_[static_cast<size_t>(span.rank) * 3 + static_cast<size_t>(span.buffer)] + span.index;
 }
 
 int Places::origin_of_chunk(const Span& span, int offset) const {
-  switch (span.buffer) {
-    case Buffer::Input:
-      return input_alias(program_, span.rank, span.index + offset);
-    case Buffer::Output:
-      return span.index + offset;
-    case Buffer::Scratch:
-      return kNoOrigin;
-  }
-  return kNoOrigin;
+  if (span.buffer == Buffer::Scratch) return kNoOrigin;
+  const int index = span.index + offset;
+  const int block = origin_block(program_.collective, span.buffer, span.rank,
+                                 index / program_.chunk_count, program_.rank_count());
+  return block * program_.chunk_count + index % program_.chunk_count;
 }
 
 }  // namespace mccl::judge

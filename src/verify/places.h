@@ -1,6 +1,6 @@
 // Memory as the program sees it under one aliasing: every chunk of every buffer of every rank has a
 // number, and an input chunk has that of the output chunk that it aliases when the call is in
-// place.
+// place. Neighbouring chunks of a buffer always have neighbouring numbers.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Places {
   // The program must have passed check_structure() and outlive this.
   Places(const Program& program, bool in_place);
 
-  Place place_count() const { return first_.back(); }
+  Place place_count() const { return place_count_; }
   // The places of a span are this one and the next span.count - 1.
   Place first_place(const Span& span) const;
 
@@ -35,7 +35,8 @@ class Places {
  private:
   const Program& program_;
   bool in_place_;
-  std::vector<Place> first_;  // [rank * 3 + buffer], and one past the last
+  std::vector<Place> first_;  // [rank * 3 + buffer]
+  Place place_count_ = 0;
 };
 
 }  // namespace mccl::judge

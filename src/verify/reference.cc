@@ -12,6 +12,7 @@
 #include <optional>
 #include <tuple>
 
+#include "ir/collective.h"
 #include "ir/opcode.h"
 #include "verify/findings.h"
 #include "verify/reference_arithmetic.h"
@@ -67,15 +68,25 @@ class ReferenceRun {
     return program_.ranks[static_cast<size_t>(rank)].lanes;
   }
 
-  int block_of_input(int rank) const {
-    return program_.collective == Collective::AllGather ? rank : 0;
+  int64_t block_elements(Buffer buffer, int rank, int block) const {
+    return call_.block_counts[static_cast<size_t>(
+        origin_block(program_.collective, buffer, rank, block, program_.rank_count()))];
+  }
+
+  // Elements of the whole input of a rank.
+  int64_t input_elements(int rank) const {
+    int64_t count = 0;
+    const int blocks = block_count(program_.collective, Buffer::Input, rank, program_.rank_count());
+    for (int block = 0; block < blocks; ++block)
+      count += block_elements(Buffer::Input, rank, block);
+    return count;
   }
 
   Status check_call() const {
     if (call_.in_place ? !program_.in_place : !program_.out_of_place)
       return refuse(std::string("the program does not serve ") +
                     (call_.in_place ? "in-place" : "out-of-place") + " calls");
-    const int blocks = block_count(program_.collective, Buffer::Output, program_.rank_count());
+    const int blocks = origin_block_count(program_.collective, program_.rank_count());
     if (call_.block_counts.size() != static_cast<size_t>(blocks))
       return refuse("the call has " + std::to_string(call_.block_counts.size()) +
                     " block counts; the program has " + counted(blocks, "block"));
@@ -85,13 +96,12 @@ class ReferenceRun {
       return refuse("the call has " + std::to_string(call_.inputs.size()) +
                     " inputs; the program has " + counted(program_.rank_count(), "rank"));
     for (int rank = 0; rank < program_.rank_count(); ++rank) {
-      if (program_.collective == Collective::Broadcast && rank != 0) break;
-      const int64_t count = call_.block_counts[static_cast<size_t>(block_of_input(rank))];
-      const size_t wanted = static_cast<size_t>(count) * dtype_bytes(call_.dtype);
+      if (!holds_input(program_.collective, rank)) continue;
+      const size_t wanted = static_cast<size_t>(input_elements(rank)) * dtype_bytes(call_.dtype);
       const size_t found = call_.inputs[static_cast<size_t>(rank)].size();
       if (found != wanted)
         return refuse("rank " + std::to_string(rank) + "'s input has " + std::to_string(found) +
-                      " bytes; its block has " + std::to_string(wanted));
+                      " bytes; its blocks have " + std::to_string(wanted));
     }
     return Status::ok();
   }
@@ -99,8 +109,10 @@ class ReferenceRun {
   // --- memory -----------------------------------------------------------------------------------
 
   std::optional<Elements>& chunk_at(int rank, Buffer buffer, int index) {
-    if (call_.in_place && buffer == Buffer::Input) {
-      index = input_alias(program_, rank, index);
+    const int alias =
+        call_.in_place && buffer == Buffer::Input ? input_alias(program_, rank, index) : -1;
+    if (alias >= 0) {
+      index = alias;
       buffer = Buffer::Output;
     }
     return memory_[{rank, buffer, index}];
@@ -109,16 +121,18 @@ class ReferenceRun {
   void load_inputs() {
     const size_t element_bytes = dtype_bytes(call_.dtype);
     for (int rank = 0; rank < program_.rank_count(); ++rank) {
-      if (program_.collective == Collective::Broadcast && rank != 0) break;
-      const Bytes& bytes = call_.inputs[static_cast<size_t>(rank)];
-      const int64_t count = call_.block_counts[static_cast<size_t>(block_of_input(rank))];
-      for (int chunk = 0; chunk < program_.chunk_count; ++chunk) {
-        const ChunkRange range = chunk_range(count, program_.chunk_count, chunk);
+      if (!holds_input(program_.collective, rank)) continue;
+      const std::byte* next = call_.inputs[static_cast<size_t>(rank)].data();
+      const int chunks = buffer_chunk_count(program_, rank, Buffer::Input);
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        const int64_t count = block_elements(Buffer::Input, rank, chunk / program_.chunk_count);
+        const ChunkRange range =
+            chunk_range(count, program_.chunk_count, chunk % program_.chunk_count);
         Elements elements(static_cast<size_t>(range.count), 0);
-        for (size_t i = 0; i < elements.size(); ++i)
-          std::memcpy(&elements[i],
-                      bytes.data() + (static_cast<size_t>(range.first) + i) * element_bytes,
-                      element_bytes);
+        for (ElementBits& element : elements) {
+          std::memcpy(&element, next, element_bytes);
+          next += element_bytes;
+        }
         chunk_at(rank, Buffer::Input, chunk) = std::move(elements);
       }
     }
@@ -137,7 +151,7 @@ class ReferenceRun {
                                                   " of rank " + std::to_string(rank) +
                                                   " was never written");
         for (ElementBits element : *elements) {
-          if (call_.op == ReduceOp::Avg && program_.collective == Collective::AllReduce)
+          if (call_.op == ReduceOp::Avg && is_reducing(program_.collective))
             element = divide_element(call_.dtype, element, program_.rank_count());
           bytes.resize(bytes.size() + element_bytes);
           std::memcpy(bytes.data() + bytes.size() - element_bytes, &element, element_bytes);
@@ -158,10 +172,9 @@ class ReferenceRun {
   void store(int rank, const Span& span, int chunk, const Elements& elements) {
     const int index = span.index + chunk;
     if (span.buffer != Buffer::Scratch) {
-      const int place = span.buffer == Buffer::Input ? input_alias(program_, rank, index) : index;
-      const int64_t count = call_.block_counts[static_cast<size_t>(place / program_.chunk_count)];
+      const int64_t count = block_elements(span.buffer, rank, index / program_.chunk_count);
       const ChunkRange room =
-          chunk_range(count, program_.chunk_count, place % program_.chunk_count);
+          chunk_range(count, program_.chunk_count, index % program_.chunk_count);
       if (room.count != static_cast<int64_t>(elements.size()))
         return fail("writes " + std::to_string(elements.size()) + " elements to " +
                     to_string(span) + ", of which chunk " + std::to_string(chunk) + " has " +

@@ -18,11 +18,11 @@ struct ReferenceCall {
   DataType dtype = DataType::Float32;
   ReduceOp op = ReduceOp::Sum;
   bool in_place = false;
-  // Elements of each block: one entry for all_reduce and broadcast, one per rank for all_gather.
+  // Elements of each origin (src/ir/collective.h): one entry for all_reduce, reduce and broadcast,
+  // one per pair of ranks for all_to_all, one per rank for the others.
   std::vector<int64_t> block_counts;
-  // Per rank: the input's bytes (rank r of all_gather holds block r; only root's input of a
-  // broadcast is used). In place, they are where the aliasing map of program.h puts them in the
-  // output.
+  // Per rank: the input's bytes, blocks concatenated (only the root's input of a broadcast is
+  // used). In place, what aliases the output is put there.
   std::vector<Bytes> inputs;
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "ir/collective.h"
 #include "ir/opcode.h"
 
 namespace mccl::judge {
@@ -47,15 +48,23 @@ class StructureCheck {
     const auto rank_count = static_cast<int64_t>(program_.ranks.size());
     check_limit(rank_count, 1, kRanksMax, "rank");
     check_limit(program_.chunk_count, 1, kChunksMax, "chunk");
-    if (program_.collective > Collective::Broadcast)
+    if (program_.collective > Collective::AllToAll)
       add("the program has collective number " +
           std::to_string(static_cast<int>(program_.collective)) + ", which does not exist");
     if (!program_.in_place && !program_.out_of_place)
       add("the program claims to serve neither in-place nor out-of-place calls");
     if (!findings_.is_empty()) return;
+    if (program_.in_place && !in_place_shift(program_, 0))
+      add("the program claims to serve in-place calls, which " +
+          std::string(collective_name(program_.collective)) + " does not have");
 
-    const int64_t blocks = program_.collective == Collective::AllGather ? rank_count : 1;
-    int64_t chunks = rank_count * (blocks + 1) * program_.chunk_count;
+    // There are never more origins than blocks, and kRanksMax squared fits an int.
+    const auto ranks = static_cast<int>(rank_count);
+    int64_t blocks = 0;
+    for (int rank = 0; rank < ranks; ++rank)
+      for (const Buffer buffer : {Buffer::Input, Buffer::Output})
+        blocks += block_count(program_.collective, buffer, rank, ranks);
+    int64_t chunks = blocks * program_.chunk_count;
     int64_t steps = 0;
     int64_t accesses = 0;
     for (int rank = 0; rank < rank_count; ++rank) {

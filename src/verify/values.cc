@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "ir/collective.h"
 #include "ir/opcode.h"
 #include "verify/structure.h"
 
@@ -63,14 +64,18 @@ class Executor {
   }
 
   void check_postcondition() {
-    const int count = buffer_chunk_count(program_, 0, Buffer::Output);
-    for (int chunk = 0; chunk < count; ++chunk) {
+    // By origin: where several ranks have the same output they are looked at together.
+    const int blocks = origin_block_count(program_.collective, program_.rank_count());
+    execution_.output_trees.assign(static_cast<size_t>(blocks * program_.chunk_count),
+                                   Value::kUnwritten);
+    int count_max = 0;
+    for (int rank = 0; rank < program_.rank_count(); ++rank)
+      count_max = std::max(count_max, buffer_chunk_count(program_, rank, Buffer::Output));
+    for (int chunk = 0; chunk < count_max; ++chunk)
       for (int rank = 0; rank < program_.rank_count(); ++rank) {
         if (findings_.is_full()) return;
-        check_output(rank, chunk);
+        if (chunk < buffer_chunk_count(program_, rank, Buffer::Output)) check_output(rank, chunk);
       }
-      execution_.output_trees.push_back(output(0, chunk).tree);
-    }
   }
 
   Execution take() { return std::move(execution_); }
@@ -78,9 +83,10 @@ class Executor {
  private:
   void write_inputs() {
     for (int rank = 0; rank < program_.rank_count(); ++rank) {
-      if (program_.collective == Collective::Broadcast && rank != 0) break;
-      const Span input{rank, Buffer::Input, 0, program_.chunk_count};
-      for (int chunk = 0; chunk < program_.chunk_count; ++chunk)
+      if (!holds_input(program_.collective, rank)) continue;
+      const Span input{rank, Buffer::Input, 0, 1};
+      const int count = buffer_chunk_count(program_, rank, Buffer::Input);
+      for (int chunk = 0; chunk < count; ++chunk)
         values_[static_cast<size_t>(places_.first_place(input) + chunk)] = {
             places_.origin_of_chunk(input, chunk), TreePool::leaf(rank)};
     }
@@ -138,6 +144,12 @@ class Executor {
                     name(node) + " writes " + chunk_name(span, chunk) +
                         ", and the program claims to serve out-of-place calls",
                     {graph_.describe(node)});
+    else if (span.buffer == Buffer::Input &&
+             input_alias(program_, span.rank, span.index + chunk) == -1)
+      findings_.add(Rule::InputWritten,
+                    name(node) + " writes " + chunk_name(span, chunk) +
+                        ", which is not part of the output of an in-place call",
+                    {graph_.describe(node)});
     const int room = places_.origin_of_chunk(span, chunk);
     if (value.is_known() && room != Places::kNoOrigin && room != value.origin) {
       findings_.add(Rule::Origins,
@@ -156,11 +168,14 @@ class Executor {
 
   void check_output(int rank, int chunk) {
     const Tree tree = output(rank, chunk).tree;
+    const int origin = places_.origin_of_chunk({rank, Buffer::Output, chunk, 1}, 0);
+    Tree& first = execution_.output_trees[static_cast<size_t>(origin)];
+    if (first == Value::kUnwritten) first = tree;
     if (tree == Value::kUnknown) return;
     if (tree == Value::kUnwritten) return add_output(rank, chunk, " is never written");
-    if (program_.collective != Collective::AllReduce) {
+    if (!is_reducing(program_.collective)) {
       const int wanted =
-          program_.collective == Collective::Broadcast ? 0 : places_.origin(chunk).block;
+          source_rank(program_.collective, places_.origin(origin).block, program_.rank_count());
       if (tree != TreePool::leaf(wanted))
         add_output(rank, chunk,
                    " should hold rank " + std::to_string(wanted) + "'s input alone and holds " +
@@ -175,7 +190,7 @@ class Executor {
     else if (missing != -1)
       add_output(rank, chunk, " lacks rank " + std::to_string(missing) + "'s contribution");
     else
-      check_same_tree(rank, chunk);
+      check_same_tree(rank, chunk, first);
   }
 
   void add_output(int rank, int chunk, const std::string& text) {
@@ -189,14 +204,13 @@ class Executor {
                   "rank " + std::to_string(rank) + ": " + to_string(span) + text, std::move(trace));
   }
 
-  void check_same_tree(int rank, int chunk) {
-    const Value& first = output(0, chunk);
-    const Value& value = output(rank, chunk);
-    if (!first.is_known() || first.tree == value.tree) return;
+  // Only all_reduce gives one origin to several ranks, from rank 0 on.
+  void check_same_tree(int rank, int chunk, Tree first) {
+    const Tree tree = output(rank, chunk).tree;
+    if (first < 0 || first == tree) return;
     findings_.add(Rule::Trees, to_string(Span{rank, Buffer::Output, chunk, 1}) + " is " +
-                                   trees_.describe(first.tree) + " on rank 0 and " +
-                                   trees_.describe(value.tree) + " on rank " +
-                                   std::to_string(rank));
+                                   trees_.describe(first) + " on rank 0 and " +
+                                   trees_.describe(tree) + " on rank " + std::to_string(rank));
   }
 
   std::string name(Node node) const {
@@ -211,7 +225,7 @@ class Executor {
   std::string origin_text(int number) const {
     const Origin origin = places_.origin(number);
     const std::string text = "chunk " + std::to_string(origin.chunk);
-    return program_.collective == Collective::AllGather
+    return origin_block_count(program_.collective, program_.rank_count()) > 1
                ? text + " of block " + std::to_string(origin.block)
                : text;
   }

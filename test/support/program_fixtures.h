@@ -1,5 +1,5 @@
 // Lowered programs written out by hand, for tests of the parts below `lang`. All serve in-place and
-// out-of-place calls, and all work for every rank count from 1.
+// out-of-place calls (the all-to-all: out-of-place ones), and all work for every rank count from 1.
 #pragma once
 
 #include <string>
@@ -26,6 +26,18 @@ Program make_ring_all_gather(int rank_count, int chunk_count = 1);
 // Rank r gets the buffer from r without its highest bit; lane 0 copies or receives, then one lane
 // per child.
 Program make_binomial_broadcast(int rank_count, int chunk_count = 1);
+
+// One fused lane of n steps per rank; the block of rank d starts on the rank after d.
+Program make_ring_reduce_scatter(int rank_count);
+
+// The first half of the all-pairs all-reduce: lane 0 folds, n - 1 lanes send, n - 1 receive.
+Program make_direct_reduce_scatter(int rank_count);
+
+// Lane 0 copies the own block; then a lane that sends and one that receives per distance.
+Program make_pairwise_all_to_all(int rank_count, int chunk_count = 1);
+
+// Rank 0 takes every block in a lane of its own; its lane 0 copies.
+Program make_direct_gather(int rank_count, int chunk_count = 1);
 
 struct ProgramFixture {
   std::string name;

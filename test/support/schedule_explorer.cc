@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "ir/collective.h"
 #include "ir/opcode.h"
 
 namespace mccl {
@@ -141,15 +142,25 @@ class Explorer {
   }
 
  private:
-  int place_of(const Span& span) const {
-    const bool is_alias = in_place_ && span.buffer == Buffer::Input;
-    const Buffer buffer = is_alias ? Buffer::Output : span.buffer;
-    const int index = is_alias ? input_alias(program_, span.rank, span.index) : span.index;
-    return first_place_.at({span.rank, buffer}) + index;
+  // The place of the span's chunk number `offset`.
+  int place_of(const Span& span, int offset = 0) const {
+    const int index = span.index + offset;
+    const bool may_alias = in_place_ && span.buffer == Buffer::Input;
+    const int alias = may_alias ? input_alias(program_, span.rank, index) : -1;
+    if (alias >= 0) return first_place_.at({span.rank, Buffer::Output}) + alias;
+    return first_place_.at({span.rank, span.buffer}) + index;
+  }
+
+  // The chunk that a chunk of input or output holds or will hold, as one number.
+  int origin_of(int rank, Buffer buffer, int chunk) const {
+    const int chunks = program_.chunk_count;
+    return origin_block(program_.collective, buffer, rank, chunk / chunks, program_.rank_count()) *
+               chunks +
+           chunk % chunks;
   }
 
   void add_places(Places& places, const Span& span) const {
-    for (int i = 0; i < span.count; ++i) places.push_back(place_of(span) + i);
+    for (int i = 0; i < span.count; ++i) places.push_back(place_of(span, i));
   }
 
   int stream(int sender, int receiver, int channel) {
@@ -197,11 +208,11 @@ class Explorer {
     initial_.memory.assign(kIterationCount,
                            std::vector<int>(static_cast<size_t>(place_count_), kGarbage));
     for (int rank = 0; rank < program_.rank_count(); ++rank) {
-      if (program_.collective == Collective::Broadcast && rank != 0) break;
-      for (int chunk = 0; chunk < program_.chunk_count; ++chunk)
+      if (!holds_input(program_.collective, rank)) continue;
+      for (int chunk = 0; chunk < buffer_chunk_count(program_, rank, Buffer::Input); ++chunk)
         for (auto& memory : initial_.memory)
           memory[static_cast<size_t>(place_of({rank, Buffer::Input, chunk, 1}))] =
-              pool_.leaf(rank, input_alias(program_, rank, chunk));
+              pool_.leaf(rank, origin_of(rank, Buffer::Input, chunk));
     }
   }
 
@@ -418,36 +429,40 @@ class Explorer {
   }
 
   void check_memory(const std::vector<int>& memory) {
-    const int chunks = buffer_chunk_count(program_, 0, Buffer::Output);
+    std::map<int, std::string> output_of_origin;
     const auto text = [&](int rank, Buffer buffer, int chunk) {
       return pool_.texts[static_cast<size_t>(
           memory[static_cast<size_t>(place_of({rank, buffer, chunk, 1}))])];
     };
     for (int rank = 0; rank < program_.rank_count(); ++rank) {
-      for (int chunk = 0; chunk < chunks; ++chunk) {
+      for (int chunk = 0; chunk < buffer_chunk_count(program_, rank, Buffer::Output); ++chunk) {
         const std::string found = text(rank, Buffer::Output, chunk);
-        if (!is_wanted(found, chunk) || found != text(0, Buffer::Output, chunk))
+        const int origin = origin_of(rank, Buffer::Output, chunk);
+        if (!is_wanted(found, origin) ||
+            found != output_of_origin.try_emplace(origin, found).first->second)
           return fail("rank " + std::to_string(rank) + " ends with " + found + " in output[" +
                       std::to_string(chunk) + "]");
       }
-      if (in_place_ || (program_.collective == Collective::Broadcast && rank != 0)) continue;
-      for (int chunk = 0; chunk < program_.chunk_count; ++chunk)
-        if (text(rank, Buffer::Input, chunk) !=
-            pool_.texts[static_cast<size_t>(pool_.leaf(rank, input_alias(program_, rank, chunk)))])
+      if (!holds_input(program_.collective, rank)) continue;
+      for (int chunk = 0; chunk < buffer_chunk_count(program_, rank, Buffer::Input); ++chunk) {
+        if (in_place_ && input_alias(program_, rank, chunk) >= 0) continue;
+        const int leaf = pool_.leaf(rank, origin_of(rank, Buffer::Input, chunk));
+        if (text(rank, Buffer::Input, chunk) != pool_.texts[static_cast<size_t>(leaf)])
           return fail("rank " + std::to_string(rank) + "'s input is overwritten");
+      }
     }
   }
 
   // Every wanted leaf once and no other.
-  bool is_wanted(const std::string& text, int chunk) {
+  bool is_wanted(const std::string& text, int origin) {
     std::vector<std::string> wanted;
-    if (program_.collective == Collective::AllReduce)
-      for (int rank = 0; rank < program_.rank_count(); ++rank)
-        wanted.push_back(pool_.texts[static_cast<size_t>(pool_.leaf(rank, chunk))]);
+    const auto want = [&](int rank) {
+      wanted.push_back(pool_.texts[static_cast<size_t>(pool_.leaf(rank, origin))]);
+    };
+    if (is_reducing(program_.collective))
+      for (int rank = 0; rank < program_.rank_count(); ++rank) want(rank);
     else
-      wanted.push_back(pool_.texts[static_cast<size_t>(pool_.leaf(
-          program_.collective == Collective::Broadcast ? 0 : chunk / program_.chunk_count,
-          chunk))]);
+      want(source_rank(program_.collective, origin / program_.chunk_count, program_.rank_count()));
     const auto leaves = std::count(text.begin(), text.end(), '<');
     return text.find('?') == std::string::npos &&
            leaves == static_cast<std::ptrdiff_t>(wanted.size()) &&

@@ -150,20 +150,47 @@ TEST(XmlMscclReader, ChunksOfAnAllGatherAreThoseOfOneBlock) {
             "f:4:26: o_chunks=\"7\", but the output has 6 chunks");
   EXPECT_EQ(read_xml(text(8)).program.chunk_count, 4);
   EXPECT_EQ(faults(text(7)),
-            "f:2:1: nchunksperloop=\"7\" of an allgather does not divide by its 2 gpus");
+            "f:2:1: nchunksperloop=\"7\" of allgather does not divide by its 2 gpus");
+}
+
+TEST(XmlMscclReader, ChunksOfAReduceScatterOfEitherSpellingAreThoseOfTheInput) {
+  for (const char* spelling : {"reduce_scatter", "reducescatter"}) {
+    const auto text = [&](int chunk_count) {
+      return "<algo name='x' proto='LL' nchannels='1' ngpus='2' coll='" + std::string(spelling) +
+             "' inplace='1'\nnchunksperloop='" + std::to_string(chunk_count) +
+             "'>\n<gpu id='0' i_chunks='6' o_chunks='3' s_chunks='0'/>\n"
+             "<gpu id='1' i_chunks='7' o_chunks='4' s_chunks='0'/>\n</algo>";
+    };
+    EXPECT_EQ(faults(text(6)),
+              "f:4:13: i_chunks=\"7\", but the input has 6 chunks\n"
+              "f:4:26: o_chunks=\"4\", but the output has 3 chunks");
+    const Program program = read_xml(text(8)).program;
+    EXPECT_EQ(program.chunk_count, 4);
+    EXPECT_EQ(program.collective, Collective::ReduceScatter);
+    EXPECT_EQ(faults(text(7)),
+              "f:2:1: nchunksperloop=\"7\" of reduce_scatter does not divide by its 2 gpus");
+  }
+}
+
+TEST(XmlMscclReader, BuffersThatOnlyTheRootHasAreEmptyElsewhere) {
+  EXPECT_EQ(faults("<algo name='x' proto='LL' nchannels='1' ngpus='2' coll='gather' inplace='1'\n"
+                   "nchunksperloop='4'>\n<gpu id='0' i_chunks='2' o_chunks='4' s_chunks='0'/>\n"
+                   "<gpu id='1' i_chunks='2' o_chunks='1' s_chunks='0'/>\n</algo>"),
+            "f:4:26: o_chunks=\"1\", but the output has 0 chunks");
 }
 
 TEST(XmlMscclReader, FaultsInTheHeaderNameWhatIsSupported) {
   EXPECT_EQ(
       faults("<algo proto='ll' nchannels='0' nchunksperloop='9999999' ngpus='2'\n"
-             "coll='alltoall' inplace='2' outofplace='x' minBytes='-1' maxBytes='1k'>\n"
+             "coll='alltoone' inplace='2' outofplace='x' minBytes='-1' maxBytes='1k'>\n"
              "<gpu id='0' i_chunks='0' o_chunks='0'/>\n</algo>"),
       "f:1:1: <algo> lacks the attribute name\n"
       "f:1:7: proto=\"ll\" is not a protocol; there are Simple, LL and LL128\n"
       "f:1:18: nchannels=\"0\" is outside 1..1024\n"
       "f:1:32: nchunksperloop=\"9999999\" is outside 1..1048576\n"
       "f:1:57: ngpus=\"2\", but there are 1 elements <gpu>\n"
-      "f:2:1: coll=\"alltoall\" is not supported; supported: allreduce, allgather, broadcast\n"
+      "f:2:1: coll=\"alltoone\" is not supported; supported: allreduce, allgather, broadcast, "
+      "reduce_scatter, reduce, gather, scatter, alltoall\n"
       "f:2:17: inplace=\"2\" is outside 0..1\n"
       "f:2:29: outofplace=\"x\" is not a decimal number\n"
       "f:2:44: minBytes=\"-1\" is outside 0..9223372036854775807\n"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/dtype.h"
 #include "ir/opcode.h"
 
 namespace mccl {
@@ -79,7 +80,12 @@ int below(Prng* prng, int bound) {
 Span random_span(Prng* prng, const Program& program, int rank, int count) {
   Span span{rank, Buffer::Input, 0, count};
   span.buffer = static_cast<Buffer>(below(prng, 3));
-  span.index = below(prng, buffer_chunk_count(program, rank, span.buffer) - count + 1);
+  int chunks = buffer_chunk_count(program, rank, span.buffer);
+  if (chunks == 0) {  // the root alone has this one
+    span.buffer = Buffer::Scratch;
+    chunks = buffer_chunk_count(program, rank, span.buffer);
+  }
+  span.index = below(prng, chunks - count + 1);
   return span;
 }
 
@@ -120,7 +126,8 @@ void add_random_dependences(Prng* prng, RankProgram* rank) {
 Program make_random_program(Prng* prng, bool has_fold) {
   Program program;
   program.name = "random_" + std::to_string(prng->below(1000));
-  program.collective = static_cast<Collective>(below(prng, 3));
+  program.collective = all_collectives()[static_cast<size_t>(
+      below(prng, static_cast<int>(all_collectives().size())))];
   program.chunk_count = 2 + below(prng, 5);
   program.in_place = below(prng, 2) == 1;
   program.out_of_place = !program.in_place || below(prng, 2) == 1;

@@ -17,9 +17,11 @@ class Memory {
   Memory(const Program& program, bool in_place) : program_(program), in_place_(in_place) {}
 
   uint64_t& at(int rank, Buffer buffer, int index) {
-    if (in_place_ && buffer == Buffer::Input) {
+    const int alias =
+        in_place_ && buffer == Buffer::Input ? input_alias(program_, rank, index) : -1;
+    if (alias >= 0) {
       buffer = Buffer::Output;
-      index = input_alias(program_, rank, index);
+      index = alias;
     }
     return chunks_[{rank, buffer, index}];
   }

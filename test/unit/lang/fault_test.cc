@@ -20,6 +20,28 @@ std::string fault_of(ProgramBuilder& builder) {
   return program.status().message();
 }
 
+TEST(Faults, NameACollectiveThatHasNoInPlaceCalls) {
+  ProgramBuilder builder("faulty", Collective::AllToAll, 2, 1);
+  EXPECT_EQ(fault_of(builder), "faulty: all_to_all has no in-place calls; say serve(false, true)");
+}
+
+TEST(Faults, NameAnOutputThatOnlyTheRootHas) {
+  ProgramBuilder builder("faulty", Collective::Reduce, 2, 2);
+  builder.copy(builder.input(1, 0), builder.output(1, 0), {}, at(4));
+  EXPECT_EQ(fault_of(builder),
+            "author.cc:4: output[0] of rank 1 is not inside the 0 chunks of output");
+}
+
+TEST(Faults, NameInputThatIsNotOutputAndWrittenInPlace) {
+  ProgramBuilder builder("faulty", Collective::ReduceScatter, 2, 2);
+  builder.serve(true, false);
+  builder.copy(builder.input(1, 0, 2), builder.input(1, 2, 2), {}, at(4));
+  builder.copy(builder.input(0, 0, 2), builder.input(0, 2, 2), {}, at(5));
+  EXPECT_EQ(fault_of(builder),
+            "author.cc:5: input[2..4) of rank 0 is written, but is not part of the output of an "
+            "in-place call");
+}
+
 TEST(Faults, NameARankThatDoesNotExist) {
   ProgramBuilder builder = make_builder();
   builder.copy(builder.input(0, 0), builder.output(2, 0), {}, at(7));

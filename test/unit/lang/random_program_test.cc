@@ -6,7 +6,9 @@
 #include <cstring>
 #include <set>
 
+#include "base/dtype.h"
 #include "base/prng.h"
+#include "ir/collective.h"
 #include "mccl/language.h"
 #include "unit/lang/adversarial_run.h"
 #include "unit/lang/program_text.h"
@@ -31,22 +33,21 @@ class RandomProgram {
  public:
   explicit RandomProgram(uint64_t seed) : prng_(seed) {
     shape_.name = "random";
-    shape_.collective = pick(4) == 0 ? Collective::AllGather : Collective::AllReduce;
+    const auto collectives = all_collectives();
+    shape_.collective =
+        pick(3) == 0 ? Collective::AllReduce
+                     : collectives[static_cast<size_t>(pick(static_cast<int>(collectives.size())))];
     shape_.chunk_count = 2 + pick(2);
     shape_.ranks.resize(static_cast<size_t>(2 + pick(3)));
     const int claim = pick(4);
-    shape_.in_place = claim != 0;
-    shape_.out_of_place = claim != 1;
+    const bool has_in_place = in_place_shift(shape_, 0).has_value();
+    shape_.in_place = has_in_place && claim != 0;
+    shape_.out_of_place = !has_in_place || claim != 1;
     uses_channels_ = pick(4) == 0;
     count_max_ = 1 + pick(2);
     builder_.emplace(shape_.name, shape_.collective, shape_.rank_count(), shape_.chunk_count);
     builder_->serve(shape_.in_place, shape_.out_of_place);
-    for (int rank = 0; rank < shape_.rank_count(); ++rank)
-      for (int index = 0; index < shape_.chunk_count; ++index) {
-        written_.insert({rank, Buffer::Input, index});
-        if (!shape_.out_of_place)
-          written_.insert({rank, Buffer::Output, input_alias(shape_, rank, index)});
-      }
+    for (int rank = 0; rank < shape_.rank_count(); ++rank) mark_input_written(rank);
     const int statement_count = 3 + pick(28);
     for (int tries = 0; tries < 400 && static_cast<int>(statements_.size()) < statement_count;
          ++tries)
@@ -70,24 +71,38 @@ class RandomProgram {
  private:
   int pick(int bound) { return static_cast<int>(prng_.below(static_cast<uint64_t>(bound))); }
 
-  int chunks_of(Buffer buffer) const {
+  void mark_input_written(int rank) {
+    if (!holds_input(shape_.collective, rank)) return;
+    for (int index = 0; index < chunks_of(rank, Buffer::Input); ++index) {
+      written_.insert({rank, Buffer::Input, index});
+      const int alias = input_alias(shape_, rank, index);
+      if (!shape_.out_of_place && alias >= 0) written_.insert({rank, Buffer::Output, alias});
+    }
+  }
+
+  int chunks_of(int rank, Buffer buffer) const {
     if (buffer == Buffer::Scratch) return kScratchChunks;
-    return block_count(shape_.collective, buffer, shape_.rank_count()) * shape_.chunk_count;
+    return buffer_chunk_count(shape_, rank, buffer);
   }
 
   Span pick_span(int rank, int count) {
     const auto buffer = static_cast<Buffer>(pick(3));
-    return {rank, buffer, pick(chunks_of(buffer) - count + 1), count};
+    const int chunks = chunks_of(rank, buffer);
+    if (chunks < count) return {rank, Buffer::Scratch, 0, count};
+    return {rank, buffer, pick(chunks - count + 1), count};
   }
 
   // One-chunk places under a view; in place an input is the output it aliases.
   std::vector<Place> places(const Span& span, bool in_place) const {
     std::vector<Place> found;
-    for (int index = span.index; index < span.index + span.count; ++index)
-      if (in_place && span.buffer == Buffer::Input)
-        found.emplace_back(span.rank, Buffer::Output, input_alias(shape_, span.rank, index));
+    for (int index = span.index; index < span.index + span.count; ++index) {
+      const bool may_alias = in_place && span.buffer == Buffer::Input;
+      const int alias = may_alias ? input_alias(shape_, span.rank, index) : -1;
+      if (alias >= 0)
+        found.emplace_back(span.rank, Buffer::Output, alias);
       else
         found.emplace_back(span.rank, span.buffer, index);
+    }
     return found;
   }
 
@@ -110,8 +125,16 @@ class RandomProgram {
     return true;
   }
 
+  // Input may be written where it is output in every call.
+  bool may_write(const Span& span) const {
+    if (span.buffer != Buffer::Input) return true;
+    for (const Place& place : places(span, true))
+      if (shape_.out_of_place || std::get<1>(place) == Buffer::Input) return false;
+    return true;
+  }
+
   bool is_legal(const Written& statement) const {
-    if (shape_.out_of_place && statement.destination.buffer == Buffer::Input) return false;
+    if (!may_write(statement.destination)) return false;
     const bool is_copy = statement.sources.size() == 1;
     for (const Span& source : statement.sources)
       if (!is_written(source) || !may_meet(source, statement.destination, !is_copy)) return false;
@@ -152,8 +175,10 @@ class RandomProgram {
 
   // The reference executor wants every output written.
   void fill_output(int rank) {
-    for (int index = 0; index < chunks_of(Buffer::Output); ++index) {
-      const Written statement{{{rank, Buffer::Input, 0, 1}}, {rank, Buffer::Output, index, 1}};
+    // Rank 0 always has an input.
+    const int source = written_.count({rank, Buffer::Input, 0}) != 0 ? rank : 0;
+    for (int index = 0; index < chunks_of(rank, Buffer::Output); ++index) {
+      const Written statement{{{source, Buffer::Input, 0, 1}}, {rank, Buffer::Output, index, 1}};
       if (is_written(statement.destination)) continue;
       builder_->copy(chunk(statement.sources[0]), chunk(statement.destination));
       add(statement);
@@ -176,9 +201,11 @@ uint64_t input_value(int rank, int index) {
 }
 
 void load_inputs(const Program& program, Memory& memory) {
-  for (int rank = 0; rank < program.rank_count(); ++rank)
-    for (int index = 0; index < program.chunk_count; ++index)
+  for (int rank = 0; rank < program.rank_count(); ++rank) {
+    if (!holds_input(program.collective, rank)) continue;
+    for (int index = 0; index < buffer_chunk_count(program, rank, Buffer::Input); ++index)
       memory.at(rank, Buffer::Input, index) = input_value(rank, index);
+  }
 }
 
 std::vector<uint64_t> run_reference(const Program& program, bool in_place) {
@@ -186,11 +213,12 @@ std::vector<uint64_t> run_reference(const Program& program, bool in_place) {
   call.dtype = DataType::Int64;
   call.in_place = in_place;
   call.block_counts.assign(
-      static_cast<size_t>(block_count(program.collective, Buffer::Output, program.rank_count())),
+      static_cast<size_t>(origin_block_count(program.collective, program.rank_count())),
       program.chunk_count);
   for (int rank = 0; rank < program.rank_count(); ++rank) {
-    Bytes bytes(static_cast<size_t>(program.chunk_count) * sizeof(uint64_t));
-    for (int index = 0; index < program.chunk_count; ++index) {
+    const int chunks = buffer_chunk_count(program, rank, Buffer::Input);
+    Bytes bytes(static_cast<size_t>(chunks) * sizeof(uint64_t));
+    for (int index = 0; index < chunks; ++index) {
       const uint64_t value = input_value(rank, index);
       std::memcpy(bytes.data() + static_cast<size_t>(index) * sizeof value, &value, sizeof value);
     }

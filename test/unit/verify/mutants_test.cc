@@ -94,8 +94,10 @@ void run_suite(const Suite& suite) {
                                    suite.rank_count_max - suite.rank_count_min + 1)));
     Program origin = fixture.make(rank_count);
     const uint64_t claim = prng.below(3);
-    origin.in_place = claim != 1;
-    origin.out_of_place = claim != 2;
+    if (origin.in_place) {
+      origin.in_place = claim != 1;
+      origin.out_of_place = claim != 2;
+    }
     const MutationKind kind = kMutationKinds[static_cast<size_t>(attempt) % kMutationKinds.size()];
     const Program mutant = make_mutant(origin, kind, prng);
     if (mutant == origin) continue;

@@ -85,6 +85,46 @@ TEST(Reference, BroadcastGivesTheRootsInputToAll) {
   }
 }
 
+TEST(Reference, ReduceScatterGivesEveryRankTheSumOfItsBlock) {
+  for (const auto make : {&make_ring_reduce_scatter, &make_direct_reduce_scatter})
+    for (const bool in_place : {false, true}) {
+      ReferenceCall call;
+      call.dtype = DataType::Int64;
+      call.in_place = in_place;
+      call.block_counts = {2, 0, 1};
+      call.inputs = {to_bytes(Integers{1, 2, 3}), to_bytes(Integers{10, 20, 30}),
+                     to_bytes(Integers{100, 200, 300})};
+      const auto outputs = execute_reference(make(3), call);
+      ASSERT_TRUE(outputs.is_ok()) << outputs.status().to_string();
+      EXPECT_EQ(from_bytes<int64_t>(outputs.value()[0]), (Integers{111, 222}));
+      EXPECT_EQ(from_bytes<int64_t>(outputs.value()[1]), (Integers{}));
+      EXPECT_EQ(from_bytes<int64_t>(outputs.value()[2]), (Integers{333}));
+    }
+}
+
+TEST(Reference, AllToAllMovesBlocksOfAnyCounts) {
+  ReferenceCall call;
+  call.dtype = DataType::Int64;
+  call.block_counts = {1, 2, 0, 1};  // from 0 to 0, from 0 to 1, ...
+  call.inputs = {to_bytes(Integers{1, 2, 3}), to_bytes(Integers{4})};
+  const auto outputs = execute_reference(make_pairwise_all_to_all(2, 2), call);
+  ASSERT_TRUE(outputs.is_ok()) << outputs.status().to_string();
+  EXPECT_EQ(from_bytes<int64_t>(outputs.value()[0]), (Integers{1}));
+  EXPECT_EQ(from_bytes<int64_t>(outputs.value()[1]), (Integers{2, 3, 4}));
+}
+
+TEST(Reference, GatherGivesTheRootAllBlocksAndTheOthersNothing) {
+  ReferenceCall call;
+  call.dtype = DataType::Int64;
+  call.block_counts = {1, 1, 1};
+  call.inputs = {to_bytes(Integers{1}), to_bytes(Integers{2}), to_bytes(Integers{3})};
+  const auto outputs = execute_reference(make_direct_gather(3, 2), call);
+  ASSERT_TRUE(outputs.is_ok()) << outputs.status().to_string();
+  EXPECT_EQ(from_bytes<int64_t>(outputs.value()[0]), (Integers{1, 2, 3}));
+  EXPECT_TRUE(outputs.value()[1].empty());
+  EXPECT_TRUE(outputs.value()[2].empty());
+}
+
 TEST(Reference, AverageIsASumAndOneDivision) {
   ReferenceCall call = make_all_reduce_call(3, 2);
   call.op = ReduceOp::Avg;
@@ -112,7 +152,7 @@ TEST(Reference, RefusesCallsThatDoNotFitTheProgram) {
   ReferenceCall call = make_all_reduce_call(2, 3);
   call.block_counts = {4};
   EXPECT_EQ(execute_reference(program, call).status().to_string(),
-            "invalid argument: rank 0's input has 24 bytes; its block has 32");
+            "invalid argument: rank 0's input has 24 bytes; its blocks have 32");
   call.block_counts = {3, 3};
   EXPECT_EQ(execute_reference(program, call).status().to_string(),
             "invalid argument: the call has 2 block counts; the program has 1 block");

@@ -17,6 +17,7 @@ TEST(ScheduleExplorer, FindsTheFixturesRightInEveryOrder) {
     for (const int rank_count : {1, 2, 3})
       for (const bool in_place : {false, true}) {
         const Program program = fixture.make(rank_count);
+        if (in_place && !program.in_place) continue;  // an all-to-all
         const Exploration exploration =
             explore_schedules(program, verify(program).proof, in_place, kStateLimit, kSampleCount);
         EXPECT_TRUE(exploration.is_right) << fixture.name << ": " << exploration.fault;
