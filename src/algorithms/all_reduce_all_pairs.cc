@@ -52,7 +52,7 @@ AlgorithmCost cost(int rank_count) {
   const int peers = rank_count - 1;
   return {.hops = rank_count > 1 ? 2 : 0,
           .messages = 2 * peers,
-          .bytes_sent = {2 * peers, rank_count},
+          .bytes_moved = {2 * peers, rank_count},
           .bytes_reduced = {peers, rank_count},
           .scratch_bytes = {peers, rank_count},
           .is_pipelined = false};

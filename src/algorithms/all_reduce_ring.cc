@@ -35,7 +35,7 @@ AlgorithmCost cost(int rank_count) {
   const int hops = 2 * (rank_count - 1);
   return {.hops = hops,
           .messages = hops,
-          .bytes_sent = {hops, rank_count},
+          .bytes_moved = {hops, rank_count},
           .bytes_reduced = {rank_count - 1, rank_count},
           .scratch_bytes = {0, 1},
           .is_pipelined = true};

@@ -9,8 +9,22 @@ namespace mccl {
   X(kAllReduceRing)              \
   X(kAllReduceRecursiveDoubling) \
   X(kAllReduceAllPairs)          \
+  X(kAllReduceHalvingDoubling)   \
   X(kAllGatherRing)              \
-  X(kBroadcastBinomialTree)
+  X(kAllGatherDirect)            \
+  X(kBroadcastBinomialTree)      \
+  X(kBroadcastRing)              \
+  X(kReduceScatterRing)          \
+  X(kReduceScatterDirect)        \
+  X(kReduceBinomialTree)         \
+  X(kReduceRing)                 \
+  X(kReduceDirect)               \
+  X(kGatherDirect)               \
+  X(kGatherBinomialTree)         \
+  X(kScatterDirect)              \
+  X(kScatterBinomialTree)        \
+  X(kAllToAllPairwise)           \
+  X(kAllToAllBruck)
 
 #define MCCL_DECLARE(name) extern const Algorithm name;
 MCCL_ALGORITHMS(MCCL_DECLARE)

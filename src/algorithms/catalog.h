@@ -17,15 +17,15 @@ struct Fraction {
 };
 
 // Closed form, a test compares it with the lowered program for small rank counts. S = bytes of a
-// block for all_reduce and broadcast, of the whole output for all_gather.
+// rank's larger buffer: of the one block for all_reduce, reduce and broadcast, of the n blocks for
+// the others.
 struct AlgorithmCost {
-  int hops = 0;            // messages on the longest chain of dependent messages
-  int messages = 0;        // messages that the busiest rank sends in one iteration
-  Fraction bytes_sent;     // by the busiest rank, over S
-  Fraction bytes_reduced;  // by the busiest rank, over S
-  Fraction scratch_bytes;  // of the hungriest rank, over S
-  bool is_pipelined =
-      false;  // hops overlap slice by slice: time is hops * max(alpha, bytes per hop / B)
+  int hops = 0;               // messages on the longest chain of dependent messages
+  int messages = 0;           // in one iteration, by the busiest rank in its busier direction
+  Fraction bytes_moved;       // the same way, over S
+  Fraction bytes_reduced;     // by the busiest rank, over S
+  Fraction scratch_bytes;     // of the hungriest rank, over S
+  bool is_pipelined = false;  // every hop forwards slice by slice what arrives (cost_model.h)
 };
 
 struct Algorithm {
@@ -37,6 +37,9 @@ struct Algorithm {
   int channel_sets;
   // Every rank reduces in rank order (admitted under canonical determinism).
   bool reduces_in_rank_order;
+  // It forwards blocks of others, whose lengths a rank of an all_to_all cannot know: right only
+  // when all are equal, and so only for who asks for it by name.
+  bool needs_equal_blocks = false;
   AlgorithmCost (*cost)(int rank_count);
   Result<Program> (*build)(int rank_count);  // 1 <= rank_count <= rank_count_max
 };

@@ -20,9 +20,14 @@ int64_t time_ns(int64_t bytes, int64_t bytes_per_second) {
   return saturate(divide_up(WideInteger{bytes} * 1'000'000'000, bytes_per_second));
 }
 
-void finish_pipelined(CostTerms& terms, const LinkCosts& link, int64_t sent, int64_t reduced) {
-  const int64_t hop_bytes = divide_up_bytes(sent, terms.hop_count);
-  const int64_t hop_reduced = divide_up_bytes(reduced, terms.hop_count);
+// A rank is busy with its own messages; the hops beyond them only fill the pipeline.
+void finish_pipelined(CostTerms& terms, const LinkCosts& link, int64_t sent, int64_t reduced,
+                      int64_t message_count) {
+  const int64_t fill_count = terms.hop_count - message_count;
+  MCCL_CHECK_LE(0, fill_count);
+  terms.hop_count = message_count;
+  const int64_t hop_bytes = divide_up_bytes(sent, message_count);
+  const int64_t hop_reduced = divide_up_bytes(reduced, message_count);
   const int64_t slices = std::max<int64_t>(1, divide_up_bytes(hop_bytes, terms.slice_bytes));
   terms.slice_bytes = divide_up_bytes(hop_bytes, slices);
   terms.latency_ns =
@@ -31,7 +36,7 @@ void finish_pipelined(CostTerms& terms, const LinkCosts& link, int64_t sent, int
   terms.wire_ns = time_ns(hop_bytes, link.bytes_per_second);
   terms.processor_ns = saturate(WideInteger{slices} * link.overhead_ns +
                                 time_ns(hop_reduced, link.gamma_bytes_per_second));
-  terms.fill_ns = link.alpha_ns;
+  terms.fill_ns = saturate(WideInteger{fill_count} * terms.latency_ns + link.alpha_ns);
   const int64_t slowest = std::max({terms.latency_ns, terms.wire_ns, terms.processor_ns});
   terms.total_ns = saturate(WideInteger{terms.hop_count} * slowest + terms.fill_ns);
 }
@@ -60,10 +65,10 @@ CostTerms estimate_cost(const AlgorithmCost& cost, const LinkCosts& link, int64_
   CostTerms terms{.is_pipelined = cost.is_pipelined, .slice_bytes = slice_bytes};
   if (cost.hops == 0) return terms;  // one rank: no message, nothing to compare
   terms.hop_count = cost.hops;
-  const int64_t sent = scale_up(bytes, cost.bytes_sent);
+  const int64_t sent = scale_up(bytes, cost.bytes_moved);
   const int64_t reduced = scale_up(bytes, cost.bytes_reduced);
   if (cost.is_pipelined)
-    finish_pipelined(terms, link, sent, reduced);
+    finish_pipelined(terms, link, sent, reduced, std::max(cost.messages, 1));
   else
     finish_additive(terms, link, sent, reduced, std::max(cost.messages, 1));
   return terms;

@@ -1,14 +1,16 @@
 // The time of an algorithm in whole nanoseconds, from its closed-form costs (src/algorithms) and
 // the costs of a link. Pure: every rank gets the same numbers from the same arguments.
 //
-// Pipelined programs (every hop forwards slice by slice what arrives):
-//   hops * max(alpha + slice/B + gamma*slice, bytes/B, o*slices + gamma*bytes) + alpha   [of one
-//   hop]
+// Pipelined programs (every hop forwards slice by slice what arrives), of M messages per rank:
+//   M * max(alpha + slice/B + gamma*slice, bytes/B, o*slices + gamma*bytes)         [of one
+//   message]
+//     + (hops - M) * (alpha + slice/B + gamma*slice) + alpha
 // All others:
 //   hops*alpha + max(bytes/B, o*messages) + gamma*reduced                                [of all
 //   hops]
 // with o counted only where a rank sends more messages than there are hops: alpha contains one
-// each. For the ring the first is 2(N-1) max(alpha + slice/B, S/(N*B)) + alpha; for rotated
+// each. For the ring, whose M is its hops, the first is 2(N-1) max(alpha + slice/B, S/(N*B)) +
+// alpha; for a chain, whose M is 1, it is S/B + (N-2) (alpha + slice/B) + alpha; for rotated
 // all-pairs the second is 2*alpha + 2(N-1) max(S/(N*B), o); for recursive doubling log2(N) (alpha +
 // S/B).
 #pragma once
@@ -25,13 +27,13 @@ namespace mccl {
 // values beyond int64_t saturate.
 struct CostTerms {
   bool is_pipelined = false;
-  int64_t hop_count = 0;
+  int64_t hop_count = 0;     // pipelined: those that the rank's own messages take
   int64_t slice_bytes = 0;   // length of the equal slices in flight
   int64_t latency_ns = 0;    // pipelined: of one slice over one hop; else hops * alpha
   int64_t wire_ns = 0;       // bytes / B; pipelined: of one hop
   int64_t processor_ns = 0;  // o * messages (pipelined: of one hop, and its reductions)
   int64_t reduce_ns = 0;     // not pipelined: reduced bytes * gamma
-  int64_t fill_ns = 0;       // pipelined: the last alpha
+  int64_t fill_ns = 0;       // pipelined: the other hops, of one slice, and the last alpha
   int64_t total_ns = 0;
   bool operator==(const CostTerms&) const = default;
 };

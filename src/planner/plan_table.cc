@@ -9,6 +9,10 @@
 
 namespace mccl {
 
+Result<const PlanEntry*> find_sizeless_entry(const PlanTable& table, Collective collective) {
+  return find_entry(table, collective, kBytesUnlimited - 1);
+}
+
 Result<const PlanEntry*> find_entry(const PlanTable& table, Collective collective, int64_t bytes) {
   MCCL_CHECK_LE(0, bytes);
   for (const CollectivePlan& plan : table.collectives) {

@@ -60,6 +60,10 @@ struct PlanTable {
 // has no program for the collective. `bytes` >= 0. Any thread, does not block.
 Result<const PlanEntry*> find_entry(const PlanTable& table, Collective collective, int64_t bytes);
 
+// The entry for calls whose size the ranks do not share (all_to_all, where each has its own
+// splits): that of the largest sizes. Errors as above.
+Result<const PlanEntry*> find_sizeless_entry(const PlanTable& table, Collective collective);
+
 // What every frame's fingerprint carries: FNV-1a of the entry's canonical text without its reason,
 // the collective and the rank count.
 uint32_t plan_hash(const PlanEntry& entry, Collective collective, int rank_count);

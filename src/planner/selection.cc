@@ -109,6 +109,18 @@ void apply_list(const AlgorithmList& list, Selection& selection) {
   }
 }
 
+// A table is made before any call: whoever names the program answers for the calls.
+void apply_equal_blocks_rule(const AlgorithmList& list, Selection& selection) {
+  for (Candidate& candidate : selection.candidates) {
+    const Algorithm& algorithm = *candidate.algorithm;
+    const bool is_named = !list.is_exclusion && list_mentions(list, algorithm);
+    if (candidate.rule != PlanRule::Admitted || !algorithm.needs_equal_blocks || is_named) continue;
+    reject(candidate, PlanRule::EqualBlocks,
+           "it serves equal blocks only, and no rank can know that of the others'",
+           fmt::format("MCCL_ALGO={}", algorithm.name));
+  }
+}
+
 bool is_admitted(const Selection& selection, std::string_view name) {
   return std::any_of(
       selection.candidates.begin(), selection.candidates.end(), [&](const Candidate& candidate) {
@@ -151,6 +163,7 @@ Selection select_candidates(const PlanTable& header, Collective collective,
     apply_hard_rules(header, candidate);
   }
   apply_list(list, selection);
+  apply_equal_blocks_rule(list, selection);
   apply_paper_rule(header, selection);
   return selection;
 }

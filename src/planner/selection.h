@@ -17,13 +17,13 @@ namespace mccl {
 // In the order in which they are asked; a candidate carries the first that rejects it.
 enum class PlanRule : uint8_t {
   Admitted,
-  RankCount,  // the program does not serve so many ranks
-  Canonical,  // MCCL_DETERMINISTIC=canonical, and it does not reduce in rank order
-  ParkLimit,  // its minima do not fit MCCL_PARK_LIMIT
-  Excluded,   // MCCL_ALGO excludes it
-  NotListed,  // MCCL_ALGO names others
-  PaperRule,  // profile paper has a rule of its own
-  Slower,     // by the model
+  RankCount,    // the program does not serve so many ranks
+  Canonical,    // MCCL_DETERMINISTIC=canonical, and it does not reduce in rank order
+  ParkLimit,    // its minima do not fit MCCL_PARK_LIMIT
+  Excluded,     // MCCL_ALGO excludes it
+  NotListed,    // MCCL_ALGO names others
+  EqualBlocks,  // it needs equal blocks, and MCCL_ALGO does not name it
+  PaperRule,    // profile paper has a rule of its own
 };
 
 struct Candidate {

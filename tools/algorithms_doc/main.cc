@@ -22,17 +22,27 @@ constexpr const char* kOpening =
     "ranks from 1. A test compares the figures below with the lowered programs.\n"
     "\n"
     "- **hops**: messages on the longest chain of dependent messages.\n"
-    "- **messages**: what the busiest rank sends in one iteration.\n"
-    "- **sent**, **reduced**, **scratch**: of the busiest (hungriest) rank, as a share of S: the\n"
-    "  bytes of the buffer, for an all-gather those of the whole output.\n"
+    "- **messages**: what the busiest rank sends, or receives where that is more, in one "
+    "iteration.\n"
+    "- **moved**: bytes in the same sense. **reduced**, **scratch**: of the busiest (hungriest) "
+    "rank.\n"
+    "  All are shares of S, the bytes of a rank's larger buffer: for an all-gather those of the "
+    "whole\n"
+    "  output, for a reduce-scatter those of the whole input.\n"
     "- **pipelined**: hops overlap slice by slice, so that a large buffer takes the time of its "
     "bytes.\n"
     "- **sets**: consecutive operations rotate over so many sets of streams.\n"
-    "- **rank order**: nothing is reduced in another order than that of the ranks.\n"
+    "- **rank order**: nothing is reduced in another order than that of the ranks (of a reduce: "
+    "from\n"
+    "  the root on).\n"
+    "\n"
+    "The fastest by the cost model is chosen, but for `all_to_all_bruck`: it serves equal blocks "
+    "only,\n"
+    "which no rank can know of the others, so that it runs where `MCCL_ALGO` names it.\n"
     "\n"
     "Figures are for 2, 4, 8, 24 ranks; one figure where they are equal.\n"
     "\n"
-    "| name | collective | hops | messages | sent | reduced | scratch | pipelined | sets | rank "
+    "| name | collective | hops | messages | moved | reduced | scratch | pipelined | sets | rank "
     "order | reference |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|\n";
 
@@ -71,7 +81,7 @@ std::string algorithms_page() {
     page += std::string(collective_name(algorithm->collective)) + " | ";
     page += cell(*algorithm, &AlgorithmCost::hops);
     page += cell(*algorithm, &AlgorithmCost::messages);
-    page += cell(*algorithm, &AlgorithmCost::bytes_sent);
+    page += cell(*algorithm, &AlgorithmCost::bytes_moved);
     page += cell(*algorithm, &AlgorithmCost::bytes_reduced);
     page += cell(*algorithm, &AlgorithmCost::scratch_bytes);
     page += algorithm->cost(kRankCounts[0]).is_pipelined ? "yes | " : "no | ";

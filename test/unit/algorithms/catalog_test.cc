@@ -12,7 +12,11 @@ TEST(Catalog, ListsTheAlgorithmsInItsOrder) {
   for (const Algorithm* algorithm : catalog()) names.push_back(algorithm->name);
   EXPECT_EQ(names, (std::vector<std::string_view>{
                        "all_reduce_ring", "all_reduce_recursive_doubling", "all_reduce_all_pairs",
-                       "all_gather_ring", "broadcast_binomial_tree"}));
+                       "all_reduce_halving_doubling", "all_gather_ring", "all_gather_direct",
+                       "broadcast_binomial_tree", "broadcast_ring", "reduce_scatter_ring",
+                       "reduce_scatter_direct", "reduce_binomial_tree", "reduce_ring",
+                       "reduce_direct", "gather_direct", "gather_binomial_tree", "scatter_direct",
+                       "scatter_binomial_tree", "all_to_all_pairwise", "all_to_all_bruck"}));
 }
 
 TEST(Catalog, FindsAnAlgorithmByItsName) {
@@ -28,7 +32,7 @@ TEST(Catalog, BuildsProgramsThatCarryTheirNameCollectiveAndRankCount) {
       EXPECT_EQ(program.name, algorithm->name);
       EXPECT_EQ(program.collective, algorithm->collective);
       EXPECT_EQ(program.rank_count(), rank_count);
-      EXPECT_TRUE(program.in_place);
+      EXPECT_EQ(program.in_place, algorithm->collective != Collective::AllToAll);
       EXPECT_TRUE(program.out_of_place);
     }
 }
@@ -42,6 +46,62 @@ TEST(Catalog, SaysWhichAlgorithmsAddInRankOrder) {
   EXPECT_TRUE(find_algorithm("all_reduce_all_pairs")->reduces_in_rank_order);
   EXPECT_FALSE(find_algorithm("all_reduce_ring")->reduces_in_rank_order);
   EXPECT_FALSE(find_algorithm("all_reduce_recursive_doubling")->reduces_in_rank_order);
+  EXPECT_TRUE(find_algorithm("reduce_scatter_direct")->reduces_in_rank_order);
+  EXPECT_FALSE(find_algorithm("reduce_scatter_ring")->reduces_in_rank_order);
+  EXPECT_FALSE(find_algorithm("reduce_binomial_tree")->reduces_in_rank_order);
+  EXPECT_TRUE(find_algorithm("reduce_direct")->reduces_in_rank_order);
+}
+
+TEST(Catalog, SaysThatBruckAloneNeedsEqualBlocks) {
+  for (const Algorithm* algorithm : catalog())
+    EXPECT_EQ(algorithm->needs_equal_blocks, algorithm->name == "all_to_all_bruck");
+}
+
+// So that a rank of an all-to-all need not know what others send to others.
+TEST(Catalog, LetsEveryLaneOfAPairwiseExchangeMoveOneBlockWithOnePeerAndWaitForNothing) {
+  const Program program = find_algorithm("all_to_all_pairwise")->build(5).value();
+  for (const RankProgram& rank : program.ranks) {
+    EXPECT_EQ(rank.lanes.size(), 9u);
+    EXPECT_EQ(rank.scratch_chunk_count, 0);
+    for (const Lane& lane : rank.lanes) {
+      ASSERT_EQ(lane.steps.size(), 1u);
+      EXPECT_TRUE(lane.steps[0].dependences.empty());
+      EXPECT_TRUE(lane.send_peer < 0 || lane.recv_peer < 0);
+    }
+  }
+}
+
+TEST(Catalog, RotatesTheSendsOfAPairwiseExchange) {
+  const Program program = find_algorithm("all_to_all_pairwise")->build(5).value();
+  for (int rank = 0; rank < 5; ++rank) {
+    std::vector<int> peers;
+    for (const Lane& lane : program.ranks[static_cast<size_t>(rank)].lanes)
+      if (lane.send_peer >= 0) peers.push_back((lane.send_peer - rank + 5) % 5);
+    EXPECT_EQ(peers, (std::vector<int>{1, 2, 3, 4}));
+  }
+}
+
+TEST(Catalog, ForwardsPartialSumsOfAReduceScatterRingWithoutKeepingThem) {
+  const Program program = find_algorithm("reduce_scatter_ring")->build(5).value();
+  for (const RankProgram& rank : program.ranks) {
+    EXPECT_EQ(rank.scratch_chunk_count, 0);
+    ASSERT_EQ(rank.lanes.size(), 1u);
+    EXPECT_EQ(rank.lanes[0].steps.size(), 5u);
+  }
+}
+
+TEST(Catalog, SendsOneMessagePerRoundOfBruck) {
+  const Program program = find_algorithm("all_to_all_bruck")->build(8).value();
+  for (const RankProgram& rank : program.ranks) {
+    int messages = 0;
+    for (const Lane& lane : rank.lanes)
+      for (const Step& step : lane.steps)
+        if (step.opcode == Opcode::Send) {
+          ++messages;
+          EXPECT_EQ(step.sources[0].count, 4);
+        }
+    EXPECT_EQ(messages, 3);
+  }
 }
 
 TEST(Catalog, LetsNoMessageOfAllPairsWaitBehindAnother) {

@@ -69,6 +69,30 @@ TEST(CostModel, AHopOfTheRingCostsTheSlowestOfItsThreeTerms) {
   EXPECT_EQ(short_chunks.total_ns, 46 * 306'828 + 306'000);
 }
 
+// A chain of n ranks passes every slice on: one message per rank, n - 1 hops.
+AlgorithmCost chain_cost(int rank_count) {
+  return {.hops = rank_count - 1,
+          .messages = 1,
+          .bytes_moved = {1, 1},
+          .bytes_reduced = {0, 1},
+          .scratch_bytes = {0, 1},
+          .is_pipelined = true};
+}
+
+TEST(CostModel, AChainTakesItsBytesOnceAndASliceForEveryFurtherHop) {
+  // 2 x 64 KiB of 1.2376 GB/s are 105,909 ns; a slice takes 306,000 + 52,955.
+  EXPECT_EQ(to_string(estimate_cost(chain_cost(4), kFleet, 128 * kKiB, kSliceBytes)),
+            "1 hops x max(latency 358955 ns, wire 105909 ns, processor 10000 ns) + 1023910 ns = "
+            "1382865 ns");
+  EXPECT_EQ(to_string(estimate_cost(chain_cost(4), kFleet, 64 * kMiB, kSliceBytes)),
+            "1 hops x max(latency 358955 ns, wire 54225004 ns, processor 5120000 ns) + 1023910 ns "
+            "= 55248914 ns");
+}
+
+TEST(CostModel, AChainOfTwoIsOneHop) {
+  EXPECT_EQ(estimate_cost(chain_cost(2), kFleet, 64 * kKiB, kSliceBytes).fill_ns, 306'000);
+}
+
 TEST(CostModel, ASlowProcessorBoundsTheRing) {
   LinkCosts link = kFleet;
   link.overhead_ns = 100'000;  // 17 slices per hop

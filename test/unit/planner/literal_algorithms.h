@@ -17,7 +17,7 @@ inline AlgorithmCost ring_cost(int rank_count) {
   const int hops = 2 * (rank_count - 1);
   return {.hops = hops,
           .messages = hops,
-          .bytes_sent = {hops, rank_count},
+          .bytes_moved = {hops, rank_count},
           .bytes_reduced = {rank_count - 1, rank_count},
           .scratch_bytes = {0, 1},
           .is_pipelined = true};
@@ -29,7 +29,7 @@ inline AlgorithmCost doubling_cost(int rank_count) {
   const int hops = rounds + ((1 << rounds) == rank_count ? 0 : 2);
   return {.hops = hops,
           .messages = hops,
-          .bytes_sent = {hops, 1},
+          .bytes_moved = {hops, 1},
           .bytes_reduced = {hops, 1},
           .scratch_bytes = {1, 1},
           .is_pipelined = false};
@@ -38,7 +38,7 @@ inline AlgorithmCost doubling_cost(int rank_count) {
 inline AlgorithmCost all_pairs_cost(int rank_count) {
   return {.hops = rank_count == 1 ? 0 : 2,
           .messages = 2 * (rank_count - 1),
-          .bytes_sent = {2 * (rank_count - 1), rank_count},
+          .bytes_moved = {2 * (rank_count - 1), rank_count},
           .bytes_reduced = {rank_count - 1, rank_count},
           .scratch_bytes = {rank_count - 1, rank_count},
           .is_pipelined = false};
@@ -47,7 +47,7 @@ inline AlgorithmCost all_pairs_cost(int rank_count) {
 inline AlgorithmCost gather_ring_cost(int rank_count) {
   return {.hops = rank_count - 1,
           .messages = rank_count - 1,
-          .bytes_sent = {rank_count - 1, rank_count},
+          .bytes_moved = {rank_count - 1, rank_count},
           .bytes_reduced = {0, 1},
           .scratch_bytes = {0, 1},
           .is_pipelined = true};

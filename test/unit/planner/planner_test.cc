@@ -28,12 +28,14 @@ std::string fault(const Topology& topology, const PlannerSettings& settings,
   return table.is_ok() ? "no fault" : table.status().to_string();
 }
 
-// "0 ring 65536 all_pairs ...": the windows of all_reduce, by their beginnings.
-std::string windows(const PlanTable& table) {
+// "0 ring 65536 all_pairs ...": the windows of a collective, by their beginnings.
+std::string windows(const PlanTable& table, Collective collective = Collective::AllReduce) {
   std::string text;
-  for (const PlanWindow& window : table.collectives.at(0).windows)
-    text += std::to_string(window.begin_bytes) + " " +
-            window.entry.algorithm.substr(sizeof("all_reduce_") - 1) + " ";
+  for (const CollectivePlan& plan : table.collectives)
+    for (const PlanWindow& window : plan.windows)
+      if (plan.collective == collective)
+        text += std::to_string(window.begin_bytes) + " " +
+                window.entry.algorithm.substr(collective_name(collective).size() + 1) + " ";
   return text;
 }
 
@@ -272,6 +274,53 @@ TEST(Planner, ProgramsOfTheCatalogueHaveNoMoreStreamsThanTheTableReckonsWith) {
                 estimate_recv_stream_count(algorithm->cost(rank_count)))
           << algorithm->name << " on " << rank_count << " ranks";
     }
+}
+
+TEST(Planner, HalvingAndDoublingHasABandOfTheCatalogueAmongManyRanksOfAPowerOfTwo) {
+  EXPECT_EQ(windows(built(make_topology(4, 1), {}, catalog())),
+            "0 recursive_doubling 32768 all_pairs 2101248 ring ");
+  EXPECT_EQ(windows(built(make_topology(16, 1), {}, catalog())),
+            "0 recursive_doubling 49152 halving_doubling 90112 all_pairs 8392704 ring ");
+  EXPECT_EQ(windows(built(make_topology(24, 24), {}, catalog())),
+            "0 recursive_doubling 12288 all_pairs 1576960 ring ");
+}
+
+TEST(Planner, OtherCollectivesOfTheCatalogueAreDirectWhenSmallAndPipelinedWhenLarge) {
+  const PlanTable table = built(make_topology(4, 1), {}, catalog());
+  EXPECT_EQ(windows(table, Collective::AllGather), "0 direct 2101248 ring ");
+  EXPECT_EQ(windows(table, Collective::ReduceScatter), "0 direct 2101248 ring ");
+  EXPECT_EQ(windows(table, Collective::Broadcast), "0 binomial_tree 1052672 ring ");
+  EXPECT_EQ(windows(table, Collective::Reduce),
+            "0 binomial_tree 4096 direct 28672 binomial_tree 528384 ring ");
+}
+
+TEST(Planner, TreesOfTheCatalogueGatherAndScatterSmallBlocksAmongManyRanks) {
+  const PlanTable table = built(make_topology(16, 1), {}, catalog());
+  EXPECT_EQ(windows(table, Collective::Gather), "0 binomial_tree 90112 direct ");
+  EXPECT_EQ(windows(table, Collective::Scatter), "0 binomial_tree 90112 direct ");
+}
+
+TEST(Planner, AProgramThatNeedsEqualBlocksRunsWhereItIsNamedOnly) {
+  const auto of_list = [](const char* algo) {
+    return built(make_topology(16, 1), {.algo = algo}, catalog());
+  };
+  EXPECT_EQ(windows(of_list(""), Collective::AllToAll), "0 pairwise ");
+  EXPECT_EQ(windows(of_list("ring"), Collective::AllToAll), "0 pairwise ");
+  EXPECT_EQ(windows(of_list("^ring"), Collective::AllToAll), "0 pairwise ");
+  EXPECT_EQ(windows(of_list("all_to_all_bruck"), Collective::AllToAll), "0 bruck ");
+  EXPECT_EQ(windows(of_list("bruck"), Collective::AllToAll), "0 bruck ");
+  EXPECT_EQ(find_entry(of_list("^pairwise"), Collective::AllToAll, 9).status().message(),
+            "no program for all_to_all may run: all_to_all_pairwise: MCCL_ALGO=^pairwise excludes "
+            "it (would do: take its name out of MCCL_ALGO); all_to_all_bruck: it serves equal "
+            "blocks only, and no rank can know that of the others' (would do: "
+            "MCCL_ALGO=all_to_all_bruck)");
+}
+
+TEST(Planner, EveryReducingCollectiveOfTheCatalogueHasACanonicalProgram) {
+  const PlanTable table = built(make_topology(8, 1), {.is_canonical = true}, catalog());
+  EXPECT_EQ(windows(table), "0 all_pairs ");
+  EXPECT_EQ(windows(table, Collective::ReduceScatter), "0 direct ");
+  EXPECT_EQ(windows(table, Collective::Reduce), "0 direct ");
 }
 
 TEST(Planner, EveryCollectiveOfTheCatalogueHasAPlan) {
