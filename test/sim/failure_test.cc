@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/catalog.h"
+#include "ir/collective.h"
 #include "support/sim_group.h"
 
 namespace mccl {
@@ -30,23 +31,47 @@ Tensors make_tensors(int rank_count, int64_t count) {
   return tensors;
 }
 
+// The tensor cut into a block per rank.
+template <typename UserBlock>
+std::vector<UserBlock> blocks_of(float* data, int64_t count, int rank_count) {
+  std::vector<UserBlock> blocks;
+  const int64_t share = count / rank_count;
+  for (int rank = 0; rank < rank_count; ++rank) blocks.push_back({data + rank * share, share});
+  return blocks;
+}
+
+// In place and rooted at rank 0 where that means something.
 Result<std::shared_ptr<Work>> post(Communicator& communicator, Collective collective,
                                    std::vector<float>& tensor) {
   const auto count = static_cast<int64_t>(tensor.size());
+  const int ranks = communicator.rank_count();
+  const int64_t share = count / ranks;
+  float* data = tensor.data();
+  float* own = data + communicator.rank() * share;
+  const bool is_root = communicator.rank() == 0;
+  const auto inputs = blocks_of<InputBlock>(data, count, ranks);
+  const auto outputs = blocks_of<OutputBlock>(data, count, ranks);
   switch (collective) {
     case Collective::AllReduce:
-      return communicator.all_reduce(tensor.data(), tensor.data(), count, DataType::Float32,
-                                     ReduceOp::Sum);
+      return communicator.all_reduce(data, data, count, DataType::Float32, ReduceOp::Sum);
     case Collective::Broadcast:
-      return communicator.broadcast(tensor.data(), count, DataType::Float32, 0);
-    case Collective::AllGather: {
-      std::vector<OutputBlock> blocks;
-      const int64_t share = count / communicator.rank_count();
-      for (int rank = 0; rank < communicator.rank_count(); ++rank)
-        blocks.push_back({tensor.data() + rank * share, share});
-      return communicator.all_gather(blocks[static_cast<size_t>(communicator.rank())].data, blocks,
+      return communicator.broadcast(data, count, DataType::Float32, 0);
+    case Collective::AllGather:
+      return communicator.all_gather(own, outputs, DataType::Float32);
+    case Collective::ReduceScatter:
+      return communicator.reduce_scatter(inputs, own, DataType::Float32, ReduceOp::Sum);
+    case Collective::Reduce:
+      return communicator.reduce(data, data, count, DataType::Float32, ReduceOp::Sum, 0);
+    case Collective::Gather:
+      return communicator.gather(own, share, is_root ? outputs : std::vector<OutputBlock>(),
+                                 DataType::Float32, 0);
+    case Collective::Scatter:
+      return communicator.scatter(is_root ? inputs : std::vector<InputBlock>(), own, share,
+                                  DataType::Float32, 0);
+    case Collective::AllToAll:
+      return communicator.all_to_all(blocks_of<InputBlock>(data, count / 2, ranks),
+                                     blocks_of<OutputBlock>(data + count / 2, count / 2, ranks),
                                      DataType::Float32);
-    }
   }
   return Status(StatusCode::Internal, "no such collective");
 }
@@ -99,8 +124,8 @@ TEST_P(LostRank, EndsTheWorkOfEverySurvivorWithItsName) {
         if (rank != lost) survivors.push_back(works[static_cast<size_t>(rank)]);
       ASSERT_TRUE(group.run(survivors)) << "lost " << lost << " at " << percent << " %";
       for (const std::shared_ptr<Work>& work : survivors) {
-        // Later, or in a broadcast, a rank may have given and got all that it had to.
-        const bool may_be_over = percent > 1 || algorithm.collective == Collective::Broadcast;
+        // Later, or with a root, a rank may have given and got all that it had to.
+        const bool may_be_over = percent > 1 || is_rooted(algorithm.collective);
         if (work->status().is_ok() && may_be_over) continue;
         EXPECT_EQ(work->status().code(), StatusCode::PeerLost) << work->status().to_string();
         EXPECT_THAT(work->status().message(), HasSubstr("lost rank " + std::to_string(lost)));
