@@ -180,6 +180,7 @@ class Link {
   // Writing.
   Hello own_hello_;
   bool is_write_blocked_ = false;
+  Status write_failure_;  // reported when all that had arrived is read
   std::deque<SendStream*> ready_small_;
   std::deque<SendStream*> ready_large_;
   std::vector<RecvStream*> credits_;

@@ -56,7 +56,9 @@ bool Link::read() {
     }
     if (got.value() == 0) {
       is_readable_ = false;
-      return has_read;
+      if (write_failure_.is_ok()) return has_read;
+      fail(write_failure_);
+      return true;
     }
     has_read = true;
     bytes_read_ += got.value();

@@ -158,6 +158,7 @@ bool Link::write(bool is_idle) {
     if (!written.is_ok()) {
       // Bytes that the peer sent before it went are still to be read: they may finish our
       // operations and they say why it left. Reading reports the failure when it comes to the end.
+      write_failure_ = written.status();
       is_write_blocked_ = true;
       is_readable_ = true;
       return has_written;

@@ -42,6 +42,29 @@ TEST(LinkReview, TellsALeaveWhenTheWireComesAfterIt) {
   EXPECT_EQ(left.leaves, (std::vector<std::string>{"77 timeout: waited"}));
 }
 
+// A wire whose writing side is gone while its reading side says nothing.
+class HalfDeadWire final : public Wire {
+ public:
+  Result<size_t> write(std::span<const iovec>) override {
+    return Status(StatusCode::PeerLost, "the pipe is broken");
+  }
+  Result<size_t> read(std::span<const iovec>) override { return size_t{0}; }
+  void close() override {}
+  std::string describe() const override { return "half dead"; }
+};
+
+TEST(LinkReview, FailsWhenOnlyWritingFails) {
+  sim::World world({});
+  Process process(world, 1);
+  BufferPool pool;
+  Link link(2, process, pool);
+  link.attach(std::make_unique<HalfDeadWire>(), {.from = 1, .to = 2}, true);
+  link.write(true);
+  EXPECT_FALSE(link.is_failed()) << "what had arrived is not read yet";
+  link.read();
+  EXPECT_EQ(process.failure.to_string(), "peer lost: the pipe is broken");
+}
+
 TEST(LinkReview, HasNothingToWriteToALostPeer) {
   LinkPair pair;
   pair.world.kill(pair.right.node());
