@@ -40,6 +40,161 @@ std::vector<int64_t> uneven_blocks(int rank_count, int64_t count) {
   return blocks;
 }
 
+// What every rank sends every other: any length up to `count`, often nothing.
+std::vector<int64_t> random_splits(int rank_count, int64_t count) {
+  Prng prng(static_cast<uint64_t>(rank_count * 1'000'003 + count));
+  std::vector<int64_t> splits;
+  for (int pair = 0; pair < rank_count * rank_count; ++pair)
+    splits.push_back(prng.below(3) == 0
+                         ? 0
+                         : static_cast<int64_t>(prng.below(static_cast<uint64_t>(count + 1))));
+  return splits;
+}
+
+std::vector<int64_t> equal_blocks(int block_count, int64_t count) {
+  return std::vector<int64_t>(static_cast<size_t>(block_count), count);
+}
+
+int64_t sum(const std::vector<int64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+// The calls of one count, in the order in which they are posted.
+class CallList {
+ public:
+  CallList(const Algorithm& algorithm, int rank_count, std::vector<AgreementCall>& calls)
+      : algorithm_(algorithm), rank_count_(rank_count), calls_(calls) {}
+
+  void add(const ElementPair& pair, int root, std::vector<int64_t> blocks) {
+    const bool has_specials = has_special_values(pair.dtype) && calls_.size() % 3 == 1;
+    calls_.push_back({&algorithm_, rank_count_, pair.dtype, pair.op, root, std::move(blocks),
+                      has_specials, calls_.size() + 1});
+  }
+
+  // Every pair with the next root, and every root at least once.
+  void add_rooted(const std::vector<ElementPair>& pairs, const std::vector<int64_t>& blocks) {
+    const size_t count = std::max(pairs.size(), static_cast<size_t>(rank_count_));
+    for (size_t index = 0; index < count; ++index)
+      add(pairs[index % pairs.size()], static_cast<int>(index) % rank_count_, blocks);
+  }
+
+  void add_count(int64_t count, const std::vector<ElementPair>& reductions,
+                 const std::vector<ElementPair>& movements) {
+    const int ranks = rank_count_;
+    switch (algorithm_.collective) {
+      case Collective::AllReduce:
+        for (const ElementPair& pair : reductions) add(pair, 0, {count});
+        break;
+      case Collective::Reduce:
+        add_rooted(reductions, {count});
+        break;
+      case Collective::Broadcast:
+        add_rooted(movements, {count});
+        break;
+      case Collective::Gather:
+      case Collective::Scatter:
+        add_rooted(movements, equal_blocks(ranks, count));
+        break;
+      case Collective::ReduceScatter:
+        for (const ElementPair& pair : reductions)
+          add(pair, 0,
+              calls_.size() % 2 == 0 ? equal_blocks(ranks, count) : uneven_blocks(ranks, count));
+        break;
+      case Collective::AllGather:
+        for (const ElementPair& pair : movements) {
+          add(pair, 0, equal_blocks(ranks, count));
+          add(pair, 0, uneven_blocks(ranks, count));
+        }
+        break;
+      case Collective::AllToAll:
+        for (const ElementPair& pair : movements) {
+          add(pair, 0, equal_blocks(ranks * ranks, count));
+          if (!algorithm_.needs_equal_blocks) add(pair, 0, random_splits(ranks, count));
+        }
+        break;
+    }
+  }
+
+ private:
+  const Algorithm& algorithm_;
+  int rank_count_;
+  std::vector<AgreementCall>& calls_;
+};
+
+// The lengths of the blocks of a rank's input or output, as the calls of communicator.h define
+// them.
+std::vector<int64_t> input_blocks(const AgreementCall& call, int rank) {
+  const std::vector<int64_t>& counts = call.block_counts;
+  switch (call.algorithm->collective) {
+    case Collective::AllReduce:
+    case Collective::Reduce:
+    case Collective::Broadcast:
+      return {counts[0]};
+    case Collective::AllGather:
+    case Collective::Gather:
+      return {counts[static_cast<size_t>(rank)]};
+    case Collective::ReduceScatter:
+      return counts;
+    case Collective::Scatter:
+      return rank == call.root ? counts : std::vector<int64_t>{};
+    case Collective::AllToAll: {
+      const auto row = counts.begin() + rank * call.rank_count;
+      return {row, row + call.rank_count};
+    }
+  }
+  return {};
+}
+
+std::vector<int64_t> output_blocks(const AgreementCall& call, int rank) {
+  const std::vector<int64_t>& counts = call.block_counts;
+  switch (call.algorithm->collective) {
+    case Collective::AllReduce:
+    case Collective::Broadcast:
+      return {counts[0]};
+    case Collective::Reduce:
+      return rank == call.root ? counts : std::vector<int64_t>{};
+    case Collective::AllGather:
+      return counts;
+    case Collective::Gather:
+      return rank == call.root ? counts : std::vector<int64_t>{};
+    case Collective::ReduceScatter:
+    case Collective::Scatter:
+      return {counts[static_cast<size_t>(rank)]};
+    case Collective::AllToAll: {
+      std::vector<int64_t> column;
+      for (int source = 0; source < call.rank_count; ++source)
+        column.push_back(counts[static_cast<size_t>(source * call.rank_count + rank)]);
+      return column;
+    }
+  }
+  return {};
+}
+
+size_t block_offset(const AgreementCall& call, const std::vector<int64_t>& blocks, int block) {
+  const int64_t first = std::accumulate(blocks.begin(), blocks.begin() + block, int64_t{0});
+  return static_cast<size_t>(first) * dtype_bytes(call.dtype);
+}
+
+// A block of a buffer of `blocks`.
+Bytes cut_block(const AgreementCall& call, const Bytes& bytes, const std::vector<int64_t>& blocks,
+                int block) {
+  const auto first = bytes.begin() + static_cast<ptrdiff_t>(block_offset(call, blocks, block));
+  const auto last = bytes.begin() + static_cast<ptrdiff_t>(block_offset(call, blocks, block + 1));
+  return {first, last};
+}
+
+void append(const Bytes& bytes, Bytes& to) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+// The root's many blocks in the order of the program's ranks, or back: the root's comes first
+// there.
+Bytes rotate_blocks(const AgreementCall& call, Bytes bytes, int first_block) {
+  const size_t offset = block_offset(call, call.block_counts, first_block);
+  std::rotate(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(offset), bytes.end());
+  return bytes;
+}
+
 }  // namespace
 
 std::string to_string(const AgreementCall& call) {
@@ -61,31 +216,42 @@ std::vector<int64_t> agreement_counts(int rank_count) {
 std::vector<AgreementCall> agreement_calls(const Algorithm& algorithm, int rank_count,
                                            const std::vector<int64_t>& counts) {
   std::vector<AgreementCall> calls;
-  const auto add = [&](DataType dtype, ReduceOp op, int root, std::vector<int64_t> blocks) {
-    const bool has_specials = has_special_values(dtype) && calls.size() % 3 == 1;
-    calls.push_back({&algorithm, rank_count, dtype, op, root, std::move(blocks), has_specials,
-                     calls.size() + 1});
-  };
-  for (size_t index = 0; index < counts.size(); ++index) {
-    const int64_t count = counts[index];
-    switch (algorithm.collective) {
-      case Collective::AllReduce:
-        for (const auto& [dtype, op] : reduction_pairs(index, counts.size()))
-          add(dtype, op, 0, {count});
-        break;
-      case Collective::AllGather:
-        for (const auto& [dtype, op] : movement_pairs(index, counts.size())) {
-          add(dtype, op, 0, std::vector<int64_t>(static_cast<size_t>(rank_count), count));
-          add(dtype, op, 0, uneven_blocks(rank_count, count));
-        }
-        break;
-      case Collective::Broadcast:
-        for (const auto& [dtype, op] : movement_pairs(index, counts.size()))
-          for (int root = 0; root < rank_count; ++root) add(dtype, op, root, {count});
-        break;
-    }
-  }
+  CallList list(algorithm, rank_count, calls);
+  for (size_t index = 0; index < counts.size(); ++index)
+    list.add_count(counts[index], reduction_pairs(index, counts.size()),
+                   movement_pairs(index, counts.size()));
   return calls;
+}
+
+AgreementCall large_agreement_call(const Algorithm& algorithm, DataType dtype, int root) {
+  AgreementCall call{&algorithm, 3, dtype, ReduceOp::Sum, root, {1'000'003}, true, 7};
+  switch (algorithm.collective) {
+    case Collective::AllReduce:
+      call.root = 0;
+      break;
+    case Collective::Reduce:
+    case Collective::Broadcast:
+      break;
+    case Collective::AllGather:
+    case Collective::ReduceScatter:
+      call.root = 0;
+      call.block_counts = {1'000'003, 0, 4'099};
+      break;
+    case Collective::Gather:
+    case Collective::Scatter:
+      call.block_counts = equal_blocks(3, 333'337);
+      break;
+    case Collective::AllToAll:
+      call.root = 0;
+      call.block_counts = {4'099, 1'000'003, 0, 7, 0, 70'001, 0, 333'337, 1};
+      if (algorithm.needs_equal_blocks) call.block_counts = equal_blocks(9, 111'119);
+      break;
+  }
+  return call;
+}
+
+bool has_in_place_form(const Algorithm& algorithm) {
+  return algorithm.collective != Collective::AllToAll;
 }
 
 Program build_program(const Algorithm& algorithm, int rank_count) {
@@ -97,104 +263,177 @@ Program build_program(const Algorithm& algorithm, int rank_count) {
 AgreementCase::AgreementCase(const AgreementCall& call, const Program& program) : call_(call) {
   const int ranks = call.rank_count;
   Prng prng(call.seed);
-  for (int rank = 0; rank < ranks; ++rank) {
-    const bool has_own_block = call.algorithm->collective == Collective::AllGather;
-    const size_t block = has_own_block ? static_cast<size_t>(rank) : 0;
-    inputs_.push_back(make_elements(call.dtype, call.has_specials, prng, call.block_counts[block]));
-  }
+  for (int rank = 0; rank < ranks; ++rank)
+    inputs_.push_back(
+        make_elements(call.dtype, call.has_specials, prng, sum(input_blocks(call, rank))));
   ReferenceCall reference{call.dtype, call.op, false, call.block_counts, {}};
   // Programs are rooted at 0: its rank p is our rank (p + root) mod n.
   for (int rank = 0; rank < ranks; ++rank)
     reference.inputs.push_back(inputs_[static_cast<size_t>((rank + call.root) % ranks)]);
+  const Collective collective = call.algorithm->collective;
+  if (collective == Collective::Scatter)
+    reference.inputs[0] = rotate_blocks(call, reference.inputs[0], call.root);
   Result<std::vector<Bytes>> outputs = execute_reference(program, reference);
   MCCL_CHECK(outputs.is_ok());
   for (int rank = 0; rank < ranks; ++rank)
     expected_.push_back(outputs.value()[static_cast<size_t>((rank - call.root + ranks) % ranks)]);
+  if (collective == Collective::Gather) {
+    Bytes& gathered = expected_[static_cast<size_t>(call.root)];
+    gathered = rotate_blocks(call, gathered, (ranks - call.root) % ranks);
+  }
 }
 
 std::string AgreementCase::judge_expectation() const {
-  return call_.algorithm->collective == Collective::AllReduce ? judge_reduction()
-                                                              : judge_movement();
+  switch (call_.algorithm->collective) {
+    case Collective::AllReduce:
+    case Collective::Reduce:
+      return judge_reduction();
+    case Collective::ReduceScatter:
+      return judge_scattered_reduction();
+    case Collective::AllGather:
+    case Collective::Broadcast:
+    case Collective::Gather:
+    case Collective::Scatter:
+    case Collective::AllToAll:
+      return judge_movement();
+  }
+  return "no such collective";
+}
+
+Bytes AgreementCase::input_block(int rank, int block) const {
+  return cut_block(call_, input(rank), input_blocks(call_, rank), block);
+}
+
+// What must have moved to `rank`.
+Bytes AgreementCase::moved_bytes(int rank) const {
+  const Collective collective = call_.algorithm->collective;
+  if (collective == Collective::Broadcast) return input(call_.root);
+  if (collective == Collective::Scatter) return input_block(call_.root, rank);
+  if (collective == Collective::Gather && rank != call_.root) return {};
+  Bytes moved;
+  for (int source = 0; source < call_.rank_count; ++source)
+    append(collective == Collective::AllToAll ? input_block(source, rank) : input(source), moved);
+  return moved;
 }
 
 std::string AgreementCase::judge_movement() const {
-  Bytes moved;
-  if (call_.algorithm->collective == Collective::Broadcast)
-    moved = input(call_.root);
-  else
-    for (const Bytes& block : inputs_) moved.insert(moved.end(), block.begin(), block.end());
   for (int rank = 0; rank < call_.rank_count; ++rank)
-    if (expected(rank) != moved)
+    if (expected(rank) != moved_bytes(rank))
       return "the reference moved bytes wrongly to rank " + std::to_string(rank);
   return {};
 }
 
 std::string AgreementCase::judge_reduction() const {
-  for (int rank = 1; rank < call_.rank_count; ++rank)
-    if (expected(rank) != expected(0))
+  const bool is_on_all = call_.algorithm->collective == Collective::AllReduce;
+  for (int rank = 0; rank < call_.rank_count; ++rank)
+    if (rank != call_.root && expected(rank) != (is_on_all ? expected(call_.root) : Bytes{}))
       return "the reference gives different bits to rank " + std::to_string(rank);
-  return judge_elements(call_.dtype, call_.op, inputs_, expected(0));
+  return judge_elements(call_.dtype, call_.op, inputs_, expected(call_.root));
+}
+
+std::string AgreementCase::judge_scattered_reduction() const {
+  for (int rank = 0; rank < call_.rank_count; ++rank) {
+    std::vector<Bytes> shares;
+    for (int source = 0; source < call_.rank_count; ++source)
+      shares.push_back(input_block(source, rank));
+    if (expected(rank).size() != shares[0].size())
+      return "the reference gives rank " + std::to_string(rank) + " a block of another length";
+    std::string fault = judge_elements(call_.dtype, call_.op, shares, expected(rank));
+    if (!fault.empty()) return fault;
+  }
+  return {};
 }
 
 RankMemory::RankMemory(const AgreementCase& agreement, int rank, bool in_place)
-    : agreement_(agreement), rank_(rank), in_place_(in_place) {
-  const Bytes& input = agreement.input(rank);
-  input_.assign(input.size() + 2 * kGuardBytes, kGuard);
-  std::copy(input.begin(), input.end(), input_.begin() + kGuardBytes);
-  const size_t output_bytes = agreement.expected(rank).size();
-  output_.assign(output_bytes + 2 * kGuardBytes, kGuard);
-  std::fill_n(output_.begin() + kGuardBytes, output_bytes, kStale);
+    : agreement_(agreement), rank_(rank) {
   const AgreementCall& call = agreement.call();
-  const bool is_broadcast = call.algorithm->collective == Collective::Broadcast;
-  const bool has_input_in_output = is_broadcast ? rank == call.root : in_place;
-  if (!has_input_in_output) return;
-  const bool is_gather = call.algorithm->collective == Collective::AllGather;
-  const size_t offset = is_gather ? block_offset(static_cast<size_t>(rank)) : 0;
-  std::copy(input.begin(), input.end(),
-            output_.begin() + static_cast<ptrdiff_t>(kGuardBytes + offset));
+  const Collective collective = call.algorithm->collective;
+  expected_input_ = agreement.input(rank);
+  expected_output_ = agreement.expected(rank);
+  input_ = guarded(expected_input_);
+  output_ = guarded(Bytes(expected_output_.size(), kStale));
+  const std::vector<int64_t> inputs = input_blocks(call, rank);
+  const std::vector<int64_t> outputs = output_blocks(call, rank);
+  // Which of the two a rank has, and has room for, depends on the collective and on the root.
+  const bool is_in_output =
+      collective == Collective::Broadcast ? rank == call.root : in_place && !outputs.empty();
+  if (inputs.size() > outputs.size() && in_place && outputs.size() == 1) {
+    const size_t offset = block_offset(call, inputs, rank);
+    output_at_ = input_.data() + kGuardBytes + offset;
+    std::copy(expected_output_.begin(), expected_output_.end(),
+              expected_input_.begin() + static_cast<ptrdiff_t>(offset));
+    std::fill(expected_output_.begin(), expected_output_.end(), kStale);
+  } else if (is_in_output && !inputs.empty()) {
+    const size_t offset = outputs.size() > 1 ? block_offset(call, outputs, rank) : 0;
+    std::copy(expected_input_.begin(), expected_input_.end(),
+              output_.begin() + static_cast<ptrdiff_t>(kGuardBytes + offset));
+    if (in_place) input_at_ = output_.data() + kGuardBytes + offset;
+  }
+  if (input_at_ == nullptr) input_at_ = input_.data() + kGuardBytes;
+  if (output_at_ == nullptr) output_at_ = output_.data() + kGuardBytes;
 }
 
-size_t RankMemory::block_offset(size_t block) const {
-  const std::vector<int64_t>& counts = agreement_.call().block_counts;
-  const int64_t first =
-      std::accumulate(counts.begin(), counts.begin() + static_cast<ptrdiff_t>(block), int64_t{0});
-  return static_cast<size_t>(first) * dtype_bytes(agreement_.call().dtype);
+Bytes RankMemory::guarded(const Bytes& bytes) {
+  Bytes memory(bytes.size() + 2 * kGuardBytes, kGuard);
+  std::copy(bytes.begin(), bytes.end(), memory.begin() + kGuardBytes);
+  return memory;
+}
+
+template <typename UserBlock>
+std::vector<UserBlock> RankMemory::user_blocks(std::byte* data,
+                                               const std::vector<int64_t>& counts) const {
+  std::vector<UserBlock> blocks;
+  for (size_t block = 0; block < counts.size(); ++block)
+    blocks.push_back(
+        {data + block_offset(agreement_.call(), counts, static_cast<int>(block)), counts[block]});
+  return blocks;
 }
 
 Result<std::shared_ptr<Work>> RankMemory::post(Communicator& communicator, CallOptions options) {
   const AgreementCall& call = agreement_.call();
-  std::byte* output = output_.data() + kGuardBytes;
-  const std::byte* input = input_.data() + kGuardBytes;
   const int64_t count = call.block_counts[0];
+  std::byte* root_output = rank_ == call.root ? output_at_ : nullptr;
+  auto inputs = user_blocks<InputBlock>(input_at_, input_blocks(call, rank_));
+  auto outputs = user_blocks<OutputBlock>(output_at_, output_blocks(call, rank_));
   switch (call.algorithm->collective) {
     case Collective::AllReduce:
-      return communicator.all_reduce(in_place_ ? output : input, output, count, call.dtype, call.op,
+      return communicator.all_reduce(input_at_, output_at_, count, call.dtype, call.op,
                                      std::move(options));
-    case Collective::AllGather: {
-      std::vector<OutputBlock> blocks;
-      for (size_t block = 0; block < call.block_counts.size(); ++block)
-        blocks.push_back({output + block_offset(block), call.block_counts[block]});
-      const void* own = in_place_ ? blocks[static_cast<size_t>(rank_)].data : input;
-      return communicator.all_gather(own, std::move(blocks), call.dtype, std::move(options));
-    }
+    case Collective::AllGather:
+      return communicator.all_gather(input_at_, std::move(outputs), call.dtype, std::move(options));
     case Collective::Broadcast:
-      return communicator.broadcast(output, count, call.dtype, call.root, std::move(options));
+      return communicator.broadcast(output_at_, count, call.dtype, call.root, std::move(options));
+    case Collective::ReduceScatter:
+      return communicator.reduce_scatter(std::move(inputs), output_at_, call.dtype, call.op,
+                                         std::move(options));
+    case Collective::Reduce:
+      return communicator.reduce(input_at_, root_output, count, call.dtype, call.op, call.root,
+                                 std::move(options));
+    case Collective::Gather:
+      return communicator.gather(input_at_, count, std::move(outputs), call.dtype, call.root,
+                                 std::move(options));
+    case Collective::Scatter:
+      return communicator.scatter(std::move(inputs), output_at_, count, call.dtype, call.root,
+                                  std::move(options));
+    case Collective::AllToAll:
+      return communicator.all_to_all(std::move(inputs), std::move(outputs), call.dtype,
+                                     std::move(options));
   }
   return Status(StatusCode::Internal, "no such collective");
 }
 
 std::string RankMemory::judge() const {
-  const Bytes& expected = agreement_.expected(rank_);
-  const Bytes& input = agreement_.input(rank_);
   const auto is_guard = [](std::byte byte) { return byte == kGuard; };
   for (const Bytes* bytes : {&input_, &output_})
     if (!std::all_of(bytes->begin(), bytes->begin() + kGuardBytes, is_guard) ||
         !std::all_of(bytes->end() - kGuardBytes, bytes->end(), is_guard))
       return "rank " + std::to_string(rank_) + " wrote outside its memory";
+  const Bytes& input = expected_input_;
   size_t at = first_difference(input_.data() + kGuardBytes, input.data(), input.size());
   if (at != input.size()) return differs("the input", rank_, at);
-  at = first_difference(output_.data() + kGuardBytes, expected.data(), expected.size());
-  if (at != expected.size()) return differs("the output", rank_, at);
+  const Bytes& output = expected_output_;
+  at = first_difference(output_.data() + kGuardBytes, output.data(), output.size());
+  if (at != output.size()) return differs("the output", rank_, at);
   return {};
 }
 

@@ -21,7 +21,7 @@ struct AgreementCall {
   DataType dtype = DataType::Float32;
   ReduceOp op = ReduceOp::Sum;
   int root = 0;
-  std::vector<int64_t> block_counts;  // one, or one per rank for all_gather
+  std::vector<int64_t> block_counts;  // as in ReferenceCall
   bool has_specials = false;          // NaN, infinities, -0 and subnormals among the inputs
   uint64_t seed = 1;
 };
@@ -29,10 +29,17 @@ struct AgreementCall {
 // "all_reduce_ring, 3 ranks, float32 sum, counts 5".
 std::string to_string(const AgreementCall& call);
 
-// The calls of one algorithm and rank count: every dtype and operation (collectives that only move
-// bytes: every dtype), every root of a broadcast, uneven blocks of an all_gather, all `counts`.
+// The calls of one algorithm and rank count: all `counts`, every dtype and operation (collectives
+// that only move bytes: every dtype), every root, blocks that are equal and blocks that are not; of
+// an all_to_all random splits, where the algorithm serves them.
 std::vector<AgreementCall> agreement_calls(const Algorithm& algorithm, int rank_count,
                                            const std::vector<int64_t>& counts);
+
+// A call of three ranks with 1,000,003 elements or a few more, in one block or in all.
+AgreementCall large_agreement_call(const Algorithm& algorithm, DataType dtype, int root);
+
+// Whether the algorithm's collective has in-place calls.
+bool has_in_place_form(const Algorithm& algorithm);
 
 // The algorithm's program; aborts when it cannot be built.
 Program build_program(const Algorithm& algorithm, int rank_count);
@@ -55,7 +62,10 @@ class AgreementCase {
   std::string judge_expectation() const;
 
  private:
+  Bytes input_block(int rank, int block) const;
+  Bytes moved_bytes(int rank) const;
   std::string judge_reduction() const;
+  std::string judge_scattered_reduction() const;
   std::string judge_movement() const;
 
   AgreementCall call_;
@@ -66,8 +76,11 @@ class AgreementCase {
 // The memory of one rank for one call, with guard bytes around every buffer.
 class RankMemory {
  public:
-  // `agreement` outlives this. `in_place`: the input is where the output's alias is.
+  // `agreement` outlives this. `in_place`: the smaller of input and output lies in the larger one
+  // as the rank's own block; ranks other than the root of a rooted call have nothing to share.
   RankMemory(const AgreementCase& agreement, int rank, bool in_place);
+  RankMemory(const RankMemory&) = delete;
+  RankMemory& operator=(const RankMemory&) = delete;
 
   Result<std::shared_ptr<Work>> post(Communicator& communicator, CallOptions options = {});
 
@@ -75,14 +88,19 @@ class RankMemory {
   std::string judge() const;
 
  private:
-  std::byte* input_data();
-  size_t block_offset(size_t block) const;
+  static Bytes guarded(const Bytes& bytes);
+  template <typename UserBlock>
+  std::vector<UserBlock> user_blocks(std::byte* data, const std::vector<int64_t>& counts) const;
 
   const AgreementCase& agreement_;
   int rank_;
-  bool in_place_;
   Bytes input_;
   Bytes output_;
+  std::byte* input_at_ = nullptr;   // in input_, or in output_
+  std::byte* output_at_ = nullptr;  // in output_, or in input_
+  // What the two must hold in the end, without their guards.
+  Bytes expected_input_;
+  Bytes expected_output_;
 };
 
 }  // namespace mccl

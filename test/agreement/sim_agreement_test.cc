@@ -43,13 +43,15 @@ struct PostedCase {
 };
 
 void post(SimGroup& group, PostedCase& posted, std::vector<std::shared_ptr<Work>>& works) {
-  for (const bool in_place : {false, true})
+  for (const bool in_place : {false, true}) {
+    if (in_place && !has_in_place_form(*posted.agreement.call().algorithm)) continue;
     for (int rank = 0; rank < group.rank_count(); ++rank) {
       posted.memories.push_back(std::make_unique<RankMemory>(posted.agreement, rank, in_place));
       Result<std::shared_ptr<Work>> work = posted.memories.back()->post(group.communicator(rank));
       ASSERT_TRUE(work.is_ok()) << work.status().to_string();
       works.push_back(std::move(work).value());
     }
+  }
 }
 
 // Sixteen calls at a time are in flight at once; each is then exact.
@@ -111,21 +113,15 @@ INSTANTIATE_TEST_SUITE_P(Catalogue, SimAgreement, testing::ValuesIn(all_params()
 
 class SimAgreementLarge : public testing::TestWithParam<AgreementParam> {};
 
-void run_million(const Algorithm* algorithm, int rank_count, SimGroup& group) {
-  for (const DataType dtype : {DataType::Float32, DataType::BFloat16}) {
-    const bool is_gather = algorithm->collective == Collective::AllGather;
-    AgreementCall call{algorithm,      rank_count,  dtype, ReduceOp::Sum,
-                       rank_count - 1, {1'000'003}, true,  7};
-    if (is_gather) call.block_counts = {1'000'003, 0, 4'099};
-    if (algorithm->collective != Collective::Broadcast) call.root = 0;
-    run_calls(group, {call});
-  }
+void run_million(const Algorithm* algorithm, SimGroup& group) {
+  for (const DataType dtype : {DataType::Float32, DataType::BFloat16})
+    run_calls(group, {large_agreement_call(*algorithm, dtype, group.rank_count() - 1)});
 }
 
 TEST_P(SimAgreementLarge, EqualsTheReferenceForAMillionElements) {
   const auto& [algorithm, rank_count] = GetParam();
   SimGroup group(rank_count, world_options(3, true), forced(*algorithm));
-  run_million(algorithm, rank_count, group);
+  run_million(algorithm, group);
 }
 
 // Slices that need grants: the standing ones do not cover them.
@@ -134,7 +130,7 @@ TEST_P(SimAgreementLarge, EqualsTheReferenceInLargeSlices) {
   SimGroup group(
       rank_count, world_options(4, true),
       forced(*algorithm, PlanPortions{.slice_bytes = 160 * 1024, .window_bytes = 480 * 1024}));
-  run_million(algorithm, rank_count, group);
+  run_million(algorithm, group);
 }
 
 std::vector<AgreementParam> large_params() {
