@@ -28,6 +28,33 @@ TEST(XmlRoundTrip, MscclsDialectKeepsEveryProgramWithoutFold) {
     expect_round_trip(make_random_program(&prng, false), XmlDialect::Msccl);
 }
 
+TEST(XmlRoundTrip, MscclsDialectCountsTheChunksOfTheLargerBuffer) {
+  struct Row {
+    Collective collective;
+    std::string header;
+  };
+  const Row rows[] = {
+      {Collective::AllReduce, R"(nchunksperloop="2" ngpus="3" coll="allreduce")"},
+      {Collective::AllGather, R"(nchunksperloop="6" ngpus="3" coll="allgather")"},
+      {Collective::Broadcast, R"(nchunksperloop="2" ngpus="3" coll="broadcast")"},
+      {Collective::ReduceScatter, R"(nchunksperloop="6" ngpus="3" coll="reduce_scatter")"},
+      {Collective::Reduce, R"(nchunksperloop="2" ngpus="3" coll="reduce")"},
+      {Collective::Gather, R"(nchunksperloop="6" ngpus="3" coll="gather")"},
+      {Collective::Scatter, R"(nchunksperloop="6" ngpus="3" coll="scatter")"},
+      {Collective::AllToAll, R"(nchunksperloop="6" ngpus="3" coll="alltoall")"}};
+  for (const Row& row : rows) {
+    Program program;
+    program.collective = row.collective;
+    program.chunk_count = 2;
+    program.in_place = row.collective != Collective::AllToAll;
+    program.ranks.resize(3);
+    const std::string text = write_xml(program, XmlDialect::Msccl).value();
+    EXPECT_NE(text.find(row.header), std::string::npos) << text;
+    expect_round_trip(program, XmlDialect::Mccl);
+    expect_round_trip(program, XmlDialect::Msccl);
+  }
+}
+
 TEST(XmlRoundTrip, KeepsANameWithCharactersThatXmlEscapes) {
   Program program = make_two_rank_ring();
   program.name = R"( a<b> & "c" 'd' &amp; )";
