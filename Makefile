@@ -28,7 +28,8 @@ build:
 test: build
 	@python3 scripts/run_tests.py
 
-demo: build
+demo:
+	@scripts/build.sh mccl_torch all_reduce_example
 	@scripts/demo.sh
 
 laws:

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Builds the release preset into build/release and installs the Python package into .venv.
+#   scripts/build.sh                 everything
+#   scripts/build.sh TARGET ...      these targets and the package
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,7 +19,10 @@ if [ ! -f "$TREE/build.ninja" ] || [ "$(cat "$TREE/.configured" 2>/dev/null)" !=
   cmake --preset release -DMCCL_BUILD_TORCH="$has_plugin" -DMCCL_PYTHON="$PYTHON"
   printf '%s\n' "$wanted" >"$TREE/.configured"
 fi
-cmake --build "$TREE"
+cmake --build "$TREE" ${1:+--target "$@"} || {
+  echo "make: the build stopped; repeated, it continues where it was" >&2
+  exit 1
+}
 
 if [ "$has_plugin" = OFF ]; then exit 0; fi
 stamp=$TREE/.package_installed
@@ -28,6 +33,7 @@ if [ ! -f "$stamp" ] || [ ! -d .venv/lib/python3*/site-packages/mccl ] ||
   # The tree is the one built above, so this only installs; its options must stay as they are.
   "$PYTHON" -m pip install --quiet --no-build-isolation --no-deps --force-reinstall . \
     --config-settings=build-dir="$TREE" \
+    --config-settings=build.targets=mccl_torch \
     --config-settings=cmake.define.MCCL_BUILD_TESTS=ON \
     --config-settings=cmake.define.MCCL_BUILD_BENCH=ON \
     --config-settings=cmake.define.MCCL_WERROR=ON \

@@ -144,7 +144,12 @@ SettingRow algorithm_row() {
       .type = "a comma list of algorithms (a leading ^ excludes them), or the name of a program",
       .unit = "",
       .scope = SettingScope::Job,
-      .effect = "The algorithms that may be chosen. Unset: all of them.",
+      .effect =
+          "The algorithms that may be chosen, by full name (`all_reduce_ring`) or the part after "
+          "the "
+          "collective (`ring`). A collective of which the list names none is not restricted. "
+          "Unset: "
+          "all of them.",
       .fallbacks = {"NCCL_ALGO"},
       .parse = parse_algorithms,
       .write = [](const Config& config) { return config.algorithms; }};
