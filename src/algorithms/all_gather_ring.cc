@@ -27,6 +27,7 @@ AlgorithmCost cost(int rank_count) {
   const int hops = rank_count - 1;
   return {.hops = hops,
           .messages = hops,
+          .recv_streams = rank_count > 1 ? 1 : 0,
           .bytes_moved = {hops, rank_count},
           .bytes_reduced = {0, 1},
           .scratch_bytes = {0, 1},

@@ -52,6 +52,7 @@ AlgorithmCost cost(int rank_count) {
   const int peers = rank_count - 1;
   return {.hops = rank_count > 1 ? 2 : 0,
           .messages = 2 * peers,
+          .recv_streams = 2 * peers,
           .bytes_moved = {2 * peers, rank_count},
           .bytes_reduced = {peers, rank_count},
           .scratch_bytes = {peers, rank_count},

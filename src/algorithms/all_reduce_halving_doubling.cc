@@ -11,6 +11,7 @@
 // Reference: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
 // operations in MPICH".
 // Golden case: test/golden/algorithms/all_reduce_halving_doubling.txt.
+#include <algorithm>
 #include <bit>
 #include <vector>
 
@@ -77,6 +78,8 @@ AlgorithmCost cost(int rank_count) {
   const int folds = rank_count > paired ? 1 : 0;
   return {.hops = 2 * (rounds + folds),
           .messages = 2 * rounds + folds,
+          .recv_streams = 2 * rounds + folds,
+          .message_chunks = std::max(1, folds > 0 ? paired : paired / 2),
           .bytes_moved = {2 * (paired - 1) + folds * paired, paired},
           .bytes_reduced = {paired - 1 + folds * paired, paired},
           .scratch_bytes = {0, 1},

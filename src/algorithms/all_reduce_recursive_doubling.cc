@@ -62,6 +62,7 @@ AlgorithmCost cost(int rank_count) {
   const int messages = rounds + (extra > 0 ? 1 : 0);
   return {.hops = messages + (2 * extra > paired ? 1 : 0),
           .messages = messages,
+          .recv_streams = messages,
           .bytes_moved = {messages, 1},
           .bytes_reduced = {messages, 1},
           .scratch_bytes = {0, 1},

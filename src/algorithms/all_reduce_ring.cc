@@ -35,6 +35,7 @@ AlgorithmCost cost(int rank_count) {
   const int hops = 2 * (rank_count - 1);
   return {.hops = hops,
           .messages = hops,
+          .recv_streams = rank_count > 1 ? 1 : 0,
           .bytes_moved = {hops, rank_count},
           .bytes_reduced = {rank_count - 1, rank_count},
           .scratch_bytes = {0, 1},

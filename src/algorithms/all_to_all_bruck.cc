@@ -77,6 +77,8 @@ Result<Program> build(int rank_count) {
 AlgorithmCost cost(int rank_count) {
   AlgorithmCost cost = {.hops = 0,
                         .messages = 0,
+                        .recv_streams = 0,
+                        .message_chunks = 1,
                         .bytes_moved = {0, rank_count},
                         .bytes_reduced = {0, 1},
                         .scratch_bytes = {0, rank_count},
@@ -87,6 +89,8 @@ AlgorithmCost cost(int rank_count) {
     const auto below = std::bit_width(static_cast<unsigned>(std::min(count, bit) - 1));
     cost.hops = std::max(cost.hops, 1 + static_cast<int>(below));
     ++cost.messages;
+    ++cost.recv_streams;
+    cost.message_chunks = std::max(cost.message_chunks, count);
     cost.bytes_moved.numerator += count;
     cost.scratch_bytes.numerator += count == 1 ? 1 : 2 * count;
   }

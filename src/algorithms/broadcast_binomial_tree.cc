@@ -31,6 +31,7 @@ AlgorithmCost cost(int rank_count) {
   const auto children = static_cast<int>(std::bit_width(ranks - 1));
   return {.hops = static_cast<int>(std::bit_width(ranks)) - 1,
           .messages = children,
+          .recv_streams = rank_count > 1 ? 1 : 0,
           .bytes_moved = {children, 1},
           .bytes_reduced = {0, 1},
           .scratch_bytes = {0, 1},

@@ -22,7 +22,9 @@ struct Fraction {
 struct AlgorithmCost {
   int hops = 0;               // messages on the longest chain of dependent messages
   int messages = 0;           // in one iteration, by the busiest rank in its busier direction
-  Fraction bytes_moved;       // the same way, over S
+  int recv_streams = 0;       // streams on which the rank with the most of them receives
+  int message_chunks = 1;     // of the largest message
+  Fraction bytes_moved;       // by the busiest rank in its busier direction, over S
   Fraction bytes_reduced;     // by the busiest rank, over S
   Fraction scratch_bytes;     // of the hungriest rank, over S
   bool is_pipelined = false;  // every hop forwards slice by slice what arrives (cost_model.h)
@@ -35,7 +37,9 @@ struct Algorithm {
   int rank_count_max;
   // Channel sets: consecutive operations rotate over so many sets of streams (law L2).
   int channel_sets;
-  // Every rank reduces in rank order (admitted under canonical determinism).
+  // Every output is one left fold of the inputs in rank order, rounded once, as `fold` makes it
+  // (admitted under canonical determinism); a chain of reduces rounds at every hop and is not. The
+  // prover checks the claim. True where nothing is reduced.
   bool reduces_in_rank_order;
   // It forwards blocks of others, whose lengths a rank of an all_to_all cannot know: right only
   // when all are equal, and so only for who asks for it by name.

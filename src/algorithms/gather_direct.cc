@@ -21,6 +21,7 @@ AlgorithmCost cost(int rank_count) {
   const int peers = rank_count - 1;
   return {.hops = rank_count > 1 ? 1 : 0,
           .messages = peers,
+          .recv_streams = peers,
           .bytes_moved = {peers, rank_count},
           .bytes_reduced = {0, 1},
           .scratch_bytes = {0, 1},

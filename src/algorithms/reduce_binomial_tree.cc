@@ -38,6 +38,7 @@ AlgorithmCost cost(int rank_count) {
   // Rank 4 is the first besides the root with two children, 5 and 6.
   return {.hops = static_cast<int>(std::bit_width(ranks)) - 1,
           .messages = children,
+          .recv_streams = children,
           .bytes_moved = {children, 1},
           .bytes_reduced = {children, 1},
           .scratch_bytes = {rank_count > 6 ? 1 : 0, 1},

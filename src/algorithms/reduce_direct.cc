@@ -30,6 +30,7 @@ AlgorithmCost cost(int rank_count) {
   const int peers = rank_count - 1;
   return {.hops = rank_count > 1 ? 1 : 0,
           .messages = peers,
+          .recv_streams = peers,
           .bytes_moved = {peers, 1},
           .bytes_reduced = {peers, 1},
           .scratch_bytes = {peers, 1},

@@ -28,6 +28,7 @@ AlgorithmCost cost(int rank_count) {
   const int is_sent = rank_count > 1 ? 1 : 0;
   return {.hops = rank_count - 1,
           .messages = is_sent,
+          .recv_streams = rank_count > 1 ? 1 : 0,
           .bytes_moved = {is_sent, 1},
           .bytes_reduced = {is_sent, 1},
           .scratch_bytes = {0, 1},

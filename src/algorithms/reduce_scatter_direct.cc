@@ -43,6 +43,7 @@ AlgorithmCost cost(int rank_count) {
   const int peers = rank_count - 1;
   return {.hops = rank_count > 1 ? 1 : 0,
           .messages = peers,
+          .recv_streams = peers,
           .bytes_moved = {peers, rank_count},
           .bytes_reduced = {peers, rank_count},
           .scratch_bytes = {peers, rank_count},

@@ -48,14 +48,16 @@ Result<Program> build(int rank_count) {
 
 AlgorithmCost cost(int rank_count) {
   const auto ranks = static_cast<unsigned>(rank_count);
-  int scratch = 0;
+  int largest = 1;
   for (int rank = 1; rank < rank_count; rank *= 2)
-    scratch = std::max(scratch, subtree_rank_count(rank, rank_count));
+    largest = std::max(largest, subtree_rank_count(rank, rank_count));
   return {.hops = static_cast<int>(std::bit_width(ranks)) - 1,
           .messages = static_cast<int>(std::bit_width(ranks - 1)),
+          .recv_streams = rank_count > 1 ? 1 : 0,
+          .message_chunks = largest,
           .bytes_moved = {rank_count - 1, rank_count},
           .bytes_reduced = {0, 1},
-          .scratch_bytes = {scratch > 1 ? scratch : 0, rank_count},
+          .scratch_bytes = {largest > 1 ? largest : 0, rank_count},
           .is_pipelined = false};
 }
 

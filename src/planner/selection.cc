@@ -32,7 +32,7 @@ PlanEntry make_entry(const PlanTable& header, const Algorithm& algorithm,
   if (!cost.is_pipelined && parallel == 1)
     entry.slice_bytes = std::max(entry.slice_bytes, kWholeMessageBytes);
   const WideInteger room = WideInteger{kMessagesOwnedPerStream} * algorithm.channel_sets *
-                           estimate_recv_stream_count(cost);
+                           std::max(1, cost.recv_streams) * cost.message_chunks;
   const int64_t slice_max =
       saturate(header.park_limit_bytes / room) / kCacheLineBytes * kCacheLineBytes;
   entry.slice_bytes = std::min(entry.slice_bytes, std::max(slice_max, kSliceBytesMin));
@@ -70,7 +70,8 @@ void apply_hard_rules(const PlanTable& header, Candidate& candidate) {
     return;
   }
   const int64_t least = saturate(WideInteger{kMessagesOwnedPerStream} * algorithm.channel_sets *
-                                 estimate_recv_stream_count(candidate.cost) * kSliceBytesMin);
+                                 std::max(1, candidate.cost.recv_streams) *
+                                 candidate.cost.message_chunks * kSliceBytesMin);
   if (candidate.cost.hops > 0 && least > header.park_limit_bytes)
     reject(candidate, PlanRule::ParkLimit,
            fmt::format("its streams own at least {} bytes, MCCL_PARK_LIMIT is {}", least,
@@ -143,10 +144,6 @@ void apply_paper_rule(const PlanTable& header, Selection& selection) {
 }
 
 }  // namespace
-
-int64_t estimate_recv_stream_count(const AlgorithmCost& cost) {
-  return cost.is_pipelined ? 1 : std::max(1, cost.messages);
-}
 
 const char* paper_choice(int64_t bytes) {
   return bytes > kPaperSwitchBytes ? kPaperLarge : kPaperSmall;

@@ -53,11 +53,6 @@ const Candidate* choose(const Selection& selection, const PlanTable& header, int
 
 CostTerms cost_of(const Candidate& candidate, const PlanTable& header, int64_t bytes);
 
-// Receiving streams of the busiest rank and instance: an upper estimate from the closed form, since
-// the program is not built when the table is. Every message may have a stream of its own, except in
-// a pipeline, which forwards all it has along one. plan_call uses the exact number.
-int64_t estimate_recv_stream_count(const AlgorithmCost& cost);
-
 // The name of the paper's program for a call of `bytes`.
 const char* paper_choice(int64_t bytes);
 

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "algorithms/catalog.h"
@@ -15,7 +16,9 @@ namespace {
 // What a program costs, in chunks instead of bytes.
 struct Count {
   int hops = 0;
+  int recv_streams = 0;
   int messages = 0;  // of the busiest rank in its busier direction; the chunks as well
+  int message_chunks = 1;
   int64_t chunks_moved = 0;
   int64_t chunks_reduced = 0;
   int64_t scratch_chunks = 0;
@@ -78,12 +81,15 @@ class Counter {
     Count mine;
     int messages_received = 0;
     int64_t chunks_received = 0;
-    for (const Lane& lane : rank.lanes)
+    std::set<std::pair<int, int>> streams;
+    for (const Lane& lane : rank.lanes) {
+      if (lane.recv_peer >= 0) streams.emplace(lane.recv_peer, lane.channel);
       for (const Step& step : lane.steps) {
         const OpcodeRow& row = opcode_row(step.opcode);
         const int chunks =
             step.sources.empty() ? step.destinations[0].count : step.sources[0].count;
         if (row.sends) ++mine.messages;
+        if (row.sends) count_.message_chunks = std::max(count_.message_chunks, chunks);
         if (row.sends) mine.chunks_moved += chunks;
         if (row.receives) ++messages_received;
         if (row.receives) chunks_received += chunks;
@@ -92,6 +98,8 @@ class Counter {
         else if (row.reduces)
           mine.chunks_reduced += chunks;
       }
+    }
+    count_.recv_streams = std::max(count_.recv_streams, static_cast<int>(streams.size()));
     count_.messages = std::max({count_.messages, mine.messages, messages_received});
     count_.chunks_moved = std::max({count_.chunks_moved, mine.chunks_moved, chunks_received});
     count_.chunks_reduced = std::max(count_.chunks_reduced, mine.chunks_reduced);
@@ -122,6 +130,8 @@ TEST(Cost, EqualsTheLoweredProgram) {
           program.chunk_count * size_block_count(program.collective, rank_count);
       EXPECT_EQ(cost.hops, count.hops);
       EXPECT_EQ(cost.messages, count.messages);
+      EXPECT_EQ(cost.message_chunks, count.message_chunks);
+      EXPECT_EQ(cost.recv_streams, count.recv_streams);
       expect_fraction(cost.bytes_moved, count.chunks_moved, chunks_of_s);
       expect_fraction(cost.bytes_reduced, count.chunks_reduced, chunks_of_s);
       expect_fraction(cost.scratch_bytes, count.scratch_chunks, chunks_of_s);

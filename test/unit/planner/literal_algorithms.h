@@ -17,6 +17,7 @@ inline AlgorithmCost ring_cost(int rank_count) {
   const int hops = 2 * (rank_count - 1);
   return {.hops = hops,
           .messages = hops,
+          .recv_streams = 1,
           .bytes_moved = {hops, rank_count},
           .bytes_reduced = {rank_count - 1, rank_count},
           .scratch_bytes = {0, 1},
@@ -29,6 +30,7 @@ inline AlgorithmCost doubling_cost(int rank_count) {
   const int hops = rounds + ((1 << rounds) == rank_count ? 0 : 2);
   return {.hops = hops,
           .messages = hops,
+          .recv_streams = hops,
           .bytes_moved = {hops, 1},
           .bytes_reduced = {hops, 1},
           .scratch_bytes = {1, 1},
@@ -38,6 +40,7 @@ inline AlgorithmCost doubling_cost(int rank_count) {
 inline AlgorithmCost all_pairs_cost(int rank_count) {
   return {.hops = rank_count == 1 ? 0 : 2,
           .messages = 2 * (rank_count - 1),
+          .recv_streams = 2 * (rank_count - 1),
           .bytes_moved = {2 * (rank_count - 1), rank_count},
           .bytes_reduced = {rank_count - 1, rank_count},
           .scratch_bytes = {rank_count - 1, rank_count},
@@ -47,6 +50,7 @@ inline AlgorithmCost all_pairs_cost(int rank_count) {
 inline AlgorithmCost gather_ring_cost(int rank_count) {
   return {.hops = rank_count - 1,
           .messages = rank_count - 1,
+          .recv_streams = 1,
           .bytes_moved = {rank_count - 1, rank_count},
           .bytes_reduced = {0, 1},
           .scratch_bytes = {0, 1},
