@@ -2,8 +2,9 @@
 //
 // Implementers guarantee law L6: bitwise commutative and equal on every CPU; half types are rounded
 // to nearest even by integer code with subnormals kept; min and max are IEEE 754-2019 minimum and
-// maximum, a NaN result is one constant per type; integers wrap; the floating-point control
-// register is set and restored. test/conformance/device_test.cc checks every implementation.
+// maximum, a NaN result is one constant per type; integers wrap; bool results are exactly 0 or 1;
+// the floating-point control register is set and restored. test/conformance/device_test.cc checks
+// every implementation.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // Whether reduce() and fold() serve the pair.
+  // Whether reduce() and fold() serve the pair: exactly where is_reduction_defined() of
+  // src/base/dtype.h, which also words the refusal. Nothing below is called with another pair.
   virtual bool supports(DataType dtype, ReduceOp op) const = 0;
 
   // result[i] = op(left[i], right[i]) for `count` elements. `result` may be `left` or `right`, else
@@ -28,12 +30,13 @@ class Device {
                       const void* right, size_t count) const = 0;
 
   // Every destination[i] = the left fold of the sources in their order, accumulated in the type's
-  // accumulation type (float32 for bfloat16) and rounded once. A destination may be a source.
+  // accumulation type (float32 for half types) and rounded once. A destination may be a source.
+  // One source is copied, not reduced: its bits stay.
   virtual void fold(DataType dtype, ReduceOp op, std::span<void* const> destinations,
                     std::span<const void* const> sources, size_t count) const = 0;
 
   // data[i] = data[i] / divisor by one true division (integers toward zero): the second half of
-  // Avg.
+  // Avg. `divisor` is positive; not for bool.
   virtual void divide(DataType dtype, void* data, size_t count, int64_t divisor) const = 0;
 };
 

@@ -20,12 +20,33 @@ enum class Collective : uint8_t {
   AllToAll,
 };
 
-// Element types that a call may name. Rows: src/base/dtype.cc. The last two are moved (all_gather,
-// broadcast) but not reduced.
-enum class DataType : uint8_t { Float32, BFloat16, Int64, Int32, UInt8 };
+// Element types that a call may name. Rows: src/base/dtype.cc. Those after Bool are moved, never
+// reduced. A Bool is a byte: any bits but zero are true, a result is exactly 0 or 1.
+enum class DataType : uint8_t {
+  Float64,
+  Float32,
+  Float16,
+  BFloat16,
+  Int64,
+  Int32,
+  Int16,
+  Int8,
+  UInt64,
+  UInt32,
+  UInt16,
+  UInt8,
+  Bool,
+  Complex64,   // two float32
+  Complex128,  // two float64
+  Float8E4M3FN,
+  Float8E5M2,
+  Float8E4M3FNUZ,
+  Float8E5M2FNUZ,
+};
 
-// Reduction operations. Avg is a sum followed by one true division on each rank (law L6).
-enum class ReduceOp : uint8_t { Sum, Avg, Min, Max };
+// Reduction operations. Avg is a sum followed by one true division on each rank (law L6). Which
+// pairs with a type have a meaning: is_reduction_defined() in src/base/dtype.h.
+enum class ReduceOp : uint8_t { Sum, Avg, Product, Min, Max, BitAnd, BitOr, BitXor };
 
 // Snake-case spellings ("all_reduce", "float32", "sum"): the only ones in messages, XML and docs.
 std::string_view collective_name(Collective collective);

@@ -3,18 +3,21 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "mccl/types.h"
 
 namespace mccl {
 
+// What an operation means for a type: see is_reduction_defined().
+enum class TypeFamily : uint8_t { Floating, Integer, Boolean, Complex, Float8 };
+
 struct DataTypeRow {
   DataType dtype;
   std::string_view name;
   size_t bytes;
-  bool is_reducible;  // kernels exist; else the type is moved only
-  bool is_floating;   // a reduction rounds: programs with different trees differ in bits (law L5)
+  TypeFamily family;
 };
 
 // The types that can be reduced, in enum order.
@@ -25,5 +28,14 @@ std::span<const DataTypeRow> all_data_types();
 // All collectives and operations, in enum order; tests and tables enumerate them.
 std::span<const Collective> all_collectives();
 std::span<const ReduceOp> all_reduce_ops();
+
+// Whether the pair has a meaning; every device serves exactly these. Floating types have no bit
+// operations; Boolean has no Avg (Sum and Max are "or", Product and Min are "and"); complex numbers
+// and float8 are only moved. False outside the enums.
+bool is_reduction_defined(DataType dtype, ReduceOp op);
+
+// The refusal of any other pair of the enums, with the nearest alternative: "bit_and of float32 is
+// not supported; bit operations need an integer or bool type".
+std::string describe_undefined_reduction(DataType dtype, ReduceOp op);
 
 }  // namespace mccl

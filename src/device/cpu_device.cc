@@ -1,5 +1,5 @@
 // The CPU device: checks, the control register, and the blocks of a fold. The loops over elements
-// are kernels of cpu_reduce.cc.
+// are kernels of cpu_reduce_<family>.cc.
 //
 // A fold goes block by block: all sources of a block meet in an accumulator that stays in the first
 // level cache, then every destination's block is written once. So a destination may be a source,
@@ -25,16 +25,19 @@ size_t block_count(DataType dtype) {
   return kAccumulatorBytes / std::max(dtype_bytes(dtype), sizeof(float));
 }
 
-size_t row(DataType dtype) {
+const ReduceRow& find_row(const CpuReduceTable& table, DataType dtype) {
   const auto index = static_cast<size_t>(dtype);
-  MCCL_CHECK_LT(index, std::tuple_size_v<decltype(CpuReduceTable::kernels)>);
-  return index;
+  MCCL_CHECK_LT(index, table.rows.size());
+  MCCL_CHECK(table.rows[index] != nullptr);
+  return *table.rows[index];
 }
 
 const ReduceKernel& find_kernel(const CpuReduceTable& table, DataType dtype, ReduceOp op) {
-  const auto& kernels = table.kernels[row(dtype)];
+  const auto& kernels = find_row(table, dtype).kernels;
   MCCL_CHECK_LT(static_cast<size_t>(op), kernels.size());
-  return kernels[static_cast<size_t>(op)];
+  const ReduceKernel& kernel = kernels[static_cast<size_t>(op)];
+  MCCL_CHECK(kernel.combine != nullptr);
+  return kernel;
 }
 
 // Elements [begin, begin + count) of every source into the same elements of one destination.
@@ -57,16 +60,19 @@ void fold_block(const ReduceKernel& kernel, void* destination, std::span<const v
 
 }  // namespace
 
-CpuDevice::CpuDevice() : table_(&cpu_reduce_table()) {}
+CpuDevice::CpuDevice() : table_(cpu_reduce_table()) {}
 
 bool CpuDevice::supports(DataType dtype, ReduceOp op) const {
-  return static_cast<size_t>(dtype) < table_->kernels.size() &&
-         static_cast<size_t>(op) < table_->kernels[0].size();
+  const auto row = static_cast<size_t>(dtype);
+  const auto column = static_cast<size_t>(op);
+  return row < table_.rows.size() && table_.rows[row] != nullptr &&
+         column < table_.rows[row]->kernels.size() &&
+         table_.rows[row]->kernels[column].combine != nullptr;
 }
 
 void CpuDevice::reduce(DataType dtype, ReduceOp op, void* result, const void* left,
                        const void* right, size_t count) const {
-  const ReduceKernel& kernel = find_kernel(*table_, dtype, op);
+  const ReduceKernel& kernel = find_kernel(table_, dtype, op);
   const FloatControlGuard guard;
   kernel.combine(result, left, right, count);
 }
@@ -74,7 +80,7 @@ void CpuDevice::reduce(DataType dtype, ReduceOp op, void* result, const void* le
 void CpuDevice::fold(DataType dtype, ReduceOp op, std::span<void* const> destinations,
                      std::span<const void* const> sources, size_t count) const {
   MCCL_CHECK_LT(size_t{0}, sources.size());
-  const ReduceKernel& kernel = find_kernel(*table_, dtype, op);
+  const ReduceKernel& kernel = find_kernel(table_, dtype, op);
   if (destinations.empty()) return;
   const FloatControlGuard guard;
   const size_t element_bytes = dtype_bytes(dtype);
@@ -96,8 +102,9 @@ void CpuDevice::fold(DataType dtype, ReduceOp op, std::span<void* const> destina
 }
 
 void CpuDevice::divide(DataType dtype, void* data, size_t count, int64_t divisor) const {
-  MCCL_CHECK(divisor != 0);
-  const DivideFunction kernel = table_->divide[row(dtype)];
+  MCCL_CHECK_LT(0, divisor);
+  const DivideFunction kernel = find_row(table_, dtype).divide;
+  MCCL_CHECK(kernel != nullptr);
   const FloatControlGuard guard;
   kernel(data, count, divisor);
 }

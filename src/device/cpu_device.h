@@ -6,8 +6,9 @@
 
 namespace mccl {
 
-// Serves every pair of type and operation. Stateless after construction: any number of threads.
-// Setting and restoring the floating-point control register is part of each call.
+// Serves every pair of type and operation that has a meaning. Stateless after construction: any
+// number of threads. Setting and restoring the floating-point control register is part of each
+// call.
 class CpuDevice final : public Device {
  public:
   // Chooses the best instruction set of this machine.
@@ -19,11 +20,10 @@ class CpuDevice final : public Device {
   // Needs at least one source. With exactly one no operation is done: the bits are copied.
   void fold(DataType dtype, ReduceOp op, std::span<void* const> destinations,
             std::span<const void* const> sources, size_t count) const override;
-  // The divisor must not be zero.
   void divide(DataType dtype, void* data, size_t count, int64_t divisor) const override;
 
  private:
-  const CpuReduceTable* table_;
+  CpuReduceTable table_;
 };
 
 }  // namespace mccl

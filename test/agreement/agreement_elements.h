@@ -18,8 +18,10 @@ struct ElementPair {
   ReduceOp op;
 };
 
-// The pairs to post at count `count_index` of `count_total`: for a reduction every type with every
-// operation, for a movement every type, as Sum.
+// The pairs to post at count `count_index` of `count_total`: for a reduction every pair that has a
+// meaning, for a movement every type, as Sum. float32, bfloat16 and int64 (with Sum, Avg, Min and
+// Max) are posted at every count. Each other pair is posted at two counts, at one if there are only
+// two; which ones differs from pair to pair.
 std::vector<ElementPair> reduction_pairs(size_t count_index, size_t count_total);
 std::vector<ElementPair> movement_pairs(size_t count_index, size_t count_total);
 
@@ -28,8 +30,8 @@ bool has_special_values(DataType dtype);
 
 Bytes make_elements(DataType dtype, bool with_specials, Prng& prng, int64_t count);
 
-// Empty when `output` can be the reduction of the inputs, all equally long: integers exact, finite
-// float results within the dtype's bound of a float64 sum.
+// Empty when `output` can be the reduction of the inputs, all equally long: integers and bool
+// exact, finite float results within the dtype's bound of exact arithmetic.
 std::string judge_elements(DataType dtype, ReduceOp op, std::span<const Bytes> inputs,
                            const Bytes& output);
 

@@ -1,14 +1,12 @@
-// Law L6, the bits: golden vectors, and random data against integer arithmetic.
+// Law L6, the bits of floating-point types: golden vectors, rounding, folds and divisions. Random
+// data: device_random_test.cc.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
-#include <cstring>
+#include <utility>
 #include <vector>
 
-#include "base/prng.h"
+#include "device_golden_floats.h"
 #include "device_suite.h"
-#include "float_oracle.h"
 
 namespace mccl::conformance {
 namespace {
@@ -19,64 +17,7 @@ INSTANTIATE_TEST_SUITE_P(Every, DeviceArithmetic, testing::ValuesIn(device_cases
 
 using Words = std::vector<uint32_t>;
 using Halves = std::vector<uint16_t>;
-using Integers = std::vector<uint64_t>;
-
-template <class Bits>
-struct GoldenRow {
-  Bits left;
-  Bits right;
-  Bits sum;
-  Bits min;
-  Bits max;
-};
-
-constexpr std::array<GoldenRow<uint32_t>, 18> kFloat32Rows = {{
-    {0x3f800000, 0x40000000, 0x40400000, 0x3f800000, 0x40000000},  // 1, 2
-    {0x3f800000, 0x33800000, 0x3f800000, 0x33800000, 0x3f800000},  // tie goes down to even
-    {0x3f800001, 0x33800000, 0x3f800002, 0x33800000, 0x3f800001},  // tie goes up to even
-    {0x00000000, 0x80000000, 0x00000000, 0x80000000, 0x00000000},  // zeros of two signs
-    {0x80000000, 0x80000000, 0x80000000, 0x80000000, 0x80000000},
-    {0xc0000000, 0x40000000, 0x00000000, 0xc0000000, 0x40000000},  // -2, 2
-    {0x00000001, 0x00000001, 0x00000002, 0x00000001, 0x00000001},  // subnormals
-    {0x007fffff, 0x00000001, 0x00800000, 0x00000001, 0x007fffff},
-    {0x00800000, 0x80000001, 0x007fffff, 0x80000001, 0x00800000},
-    {0x7f7fffff, 0x7f7fffff, 0x7f800000, 0x7f7fffff, 0x7f7fffff},  // overflow
-    {0x7f7fffff, 0x73000000, 0x7f800000, 0x73000000, 0x7f7fffff},  // overflow by rounding
-    {0x7f800000, 0xff800000, 0x7fc00000, 0xff800000, 0x7f800000},  // infinities
-    {0x7f800000, 0x3f800000, 0x7f800000, 0x3f800000, 0x7f800000},
-    {0x7fc12345, 0x3f800000, 0x7fc00000, 0x7fc00000, 0x7fc00000},  // quiet NaN with a payload
-    {0xffc00001, 0x7fc00002, 0x7fc00000, 0x7fc00000, 0x7fc00000},  // two NaN
-    {0x7f800001, 0xff800000, 0x7fc00000, 0x7fc00000, 0x7fc00000},  // signalling NaN
-    {0xffffffff, 0x00000000, 0x7fc00000, 0x7fc00000, 0x7fc00000},
-    {0x7fffffff, 0x7f800000, 0x7fc00000, 0x7fc00000, 0x7fc00000},
-}};
-
-constexpr std::array<GoldenRow<uint16_t>, 15> kBFloat16Rows = {{
-    {0x3f80, 0x4000, 0x4040, 0x3f80, 0x4000},  // 1, 2
-    {0x3f80, 0x3b80, 0x3f80, 0x3b80, 0x3f80},  // tie goes down to even
-    {0x3f81, 0x3b80, 0x3f82, 0x3b80, 0x3f81},  // tie goes up to even
-    {0x3f80, 0x3b81, 0x3f81, 0x3b81, 0x3f80},  // just above a tie
-    {0x0000, 0x8000, 0x0000, 0x8000, 0x0000},  // zeros of two signs
-    {0x0001, 0x0001, 0x0002, 0x0001, 0x0001},  // subnormals
-    {0x007f, 0x0001, 0x0080, 0x0001, 0x007f},
-    {0x0080, 0x8001, 0x007f, 0x8001, 0x0080},
-    {0x7f7f, 0x7f7f, 0x7f80, 0x7f7f, 0x7f7f},  // overflow
-    {0x7f7f, 0x7b00, 0x7f80, 0x7b00, 0x7f7f},  // overflow by rounding
-    {0x7f7f, 0x7aff, 0x7f7f, 0x7aff, 0x7f7f},  // just below it
-    {0x7f80, 0xff80, 0x7fc0, 0xff80, 0x7f80},  // infinities
-    {0x7fc1, 0x3f80, 0x7fc0, 0x7fc0, 0x7fc0},  // NaN
-    {0xffff, 0x7f81, 0x7fc0, 0x7fc0, 0x7fc0},
-    {0xff81, 0x0000, 0x7fc0, 0x7fc0, 0x7fc0},
-}};
-
-constexpr std::array<GoldenRow<uint64_t>, 5> kInt64Rows = {{
-    {1, 2, 3, 1, 2},
-    {0x7fffffffffffffff, 1, 0x8000000000000000, 1, 0x7fffffffffffffff},  // wraps
-    {0x8000000000000000, 0x8000000000000000, 0, 0x8000000000000000, 0x8000000000000000},
-    {0xffffffffffffffff, 0, 0xffffffffffffffff, 0xffffffffffffffff, 0},  // -1, 0
-    {0xffffffff00000000, 0x00000001ffffffff, 0x00000000ffffffff, 0xffffffff00000000,
-     0x00000001ffffffff},
-}};
+using Doubles = std::vector<uint64_t>;
 
 // All rows in one call, three times over, so that they pass through vectors and tails alike.
 template <class Bits>
@@ -92,11 +33,13 @@ std::vector<Bits> column(auto rows, Bits GoldenRow<Bits>::*member) {
     const auto left = column<Bits>(rows, &GoldenRow<Bits>::left);                          \
     const auto right = column<Bits>(rows, &GoldenRow<Bits>::right);                        \
     const auto sum = column<Bits>(rows, &GoldenRow<Bits>::sum);                            \
+    const auto product = column<Bits>(rows, &GoldenRow<Bits>::product);                    \
     const auto min = column<Bits>(rows, &GoldenRow<Bits>::min);                            \
     const auto max = column<Bits>(rows, &GoldenRow<Bits>::max);                            \
     for (const auto& [first, second] : {std::pair(left, right), std::pair(right, left)}) { \
       EXPECT_EQ(reduced<Bits>(dtype, ReduceOp::Sum, first, second), sum);                  \
       EXPECT_EQ(reduced<Bits>(dtype, ReduceOp::Avg, first, second), sum);                  \
+      EXPECT_EQ(reduced<Bits>(dtype, ReduceOp::Product, first, second), product);          \
       EXPECT_EQ(reduced<Bits>(dtype, ReduceOp::Min, first, second), min);                  \
       EXPECT_EQ(reduced<Bits>(dtype, ReduceOp::Max, first, second), max);                  \
     }                                                                                      \
@@ -108,8 +51,20 @@ TEST_P(DeviceArithmetic, GivesTheGoldenBitsOfFloat32InBothOrders) {
 TEST_P(DeviceArithmetic, GivesTheGoldenBitsOfBFloat16InBothOrders) {
   EXPECT_GOLDEN_ROWS(DataType::BFloat16, kBFloat16Rows, uint16_t);
 }
-TEST_P(DeviceArithmetic, GivesTheGoldenBitsOfInt64InBothOrders) {
-  EXPECT_GOLDEN_ROWS(DataType::Int64, kInt64Rows, uint64_t);
+TEST_P(DeviceArithmetic, GivesTheGoldenBitsOfFloat64InBothOrders) {
+  EXPECT_GOLDEN_ROWS(DataType::Float64, kFloat64Rows, uint64_t);
+}
+TEST_P(DeviceArithmetic, GivesTheGoldenBitsOfFloat16InBothOrders) {
+  EXPECT_GOLDEN_ROWS(DataType::Float16, kFloat16Rows, uint16_t);
+}
+
+TEST_P(DeviceArithmetic, DividesFloat64Once) {
+  EXPECT_EQ(divided<uint64_t>(DataType::Float64,
+                              {0x3ff0000000000000, 0x8000000000000000, 0x7ff0000000000000,
+                               0xfff8543210000000, 0x0000000000000003},
+                              3),
+            (Doubles{0x3fd5555555555555, 0x8000000000000000, 0x7ff0000000000000, 0x7ff8000000000000,
+                     0x0000000000000001}));
 }
 
 TEST_P(DeviceArithmetic, DividesFloat32Once) {
@@ -127,12 +82,40 @@ TEST_P(DeviceArithmetic, DividesBFloat16InFloat32AndRoundsToNearestEven) {
             (Halves{0x0000, 0x0002, 0x0040}));
 }
 
-TEST_P(DeviceArithmetic, DividesInt64TowardZero) {
-  const auto negative = [](uint64_t value) { return 0 - value; };
-  EXPECT_EQ(divided<uint64_t>(DataType::Int64, {7, negative(7), 0, 0x8000000000000000}, 2),
-            (Integers{3, negative(3), 0, 0xc000000000000000}));
-  EXPECT_EQ(divided<uint64_t>(DataType::Int64, {7, 0x8000000000000000}, -1),
-            (Integers{negative(7), 0x8000000000000000}));
+TEST_P(DeviceArithmetic, DividesFloat16InFloat32AndRoundsToNearestEven) {
+  EXPECT_EQ(divided<uint16_t>(DataType::Float16, {0x3c00, 0x8000, 0xfc00, 0x7c01}, 3),
+            (Halves{0x3555, 0x8000, 0xfc00, 0x7e00}));
+  EXPECT_EQ(divided<uint16_t>(DataType::Float16, {0x0001, 0x0003, 0x0400, 0x0401}, 2),
+            (Halves{0x0000, 0x0002, 0x0200, 0x0200}));
+}
+
+TEST_P(DeviceArithmetic, RoundsFloat16TiesToEven) {
+  // Steps between 2048 and 4096 are 2; 65520 is half a step above the largest number, 65504.
+  EXPECT_EQ(reduced<uint16_t>(DataType::Float16, ReduceOp::Sum, {0x6800, 0x6801, 0x7bff},
+                              {0x3c00, 0x3c00, 0x4c00}),
+            (Halves{0x6800, 0x6802, 0x7c00}));
+}
+
+TEST_P(DeviceArithmetic, RoundsAChainAtEveryNodeAndAFoldOnce) {
+  // 256 + 1 + 1 and 2048 + 1 + 1: a step is 2, so each addition of a chain is a tie.
+  const auto chained = [&](DataType dtype, Halves large, const Halves& one) {
+    for (int node = 0; node < 2; ++node) large = reduced(dtype, ReduceOp::Sum, large, one);
+    return large;
+  };
+  EXPECT_EQ(chained(DataType::BFloat16, {0x4380}, {0x3f80}), Halves{0x4380});
+  EXPECT_EQ(chained(DataType::Float16, {0x6800}, {0x3c00}), Halves{0x6800});
+  EXPECT_EQ(folded<uint16_t>(DataType::BFloat16, ReduceOp::Sum, {{0x4380}, {0x3f80}, {0x3f80}}),
+            Halves{0x4381});
+  EXPECT_EQ(folded<uint16_t>(DataType::Float16, ReduceOp::Sum, {{0x6800}, {0x3c00}, {0x3c00}}),
+            Halves{0x6801});
+}
+
+TEST_P(DeviceArithmetic, OverflowsFloat16OnlyAtTheEndOfAFold) {
+  // 65504 + 65504 - 65504 passes through 131008, which float32 holds.
+  EXPECT_EQ(folded<uint16_t>(DataType::Float16, ReduceOp::Sum, {{0x7bff}, {0x7bff}, {0xfbff}}),
+            Halves{0x7bff});
+  EXPECT_EQ(folded<uint16_t>(DataType::Float16, ReduceOp::Product, {{0x7bff}, {0x4000}, {0x3800}}),
+            Halves{0x7bff});
 }
 
 TEST_P(DeviceArithmetic, FoldsBFloat16WithOneRounding) {
@@ -168,137 +151,18 @@ TEST_P(DeviceArithmetic, CopiesTheBitsOfAFoldWithOneSource) {
   EXPECT_EQ(folded<uint32_t>(DataType::Float32, ReduceOp::Sum, {odd_bits}), odd_bits);
 }
 
-// Bits with every class of value: half of them near a special value, half uniform.
-uint32_t random_word(Prng& prng) {
-  static constexpr std::array<uint32_t, 8> kSpecial = {0x00000000, 0x00800000, 0x7f800000,
-                                                       0x7fc00000, 0x3f800000, 0x4b800000,
-                                                       0x00000001, 0x7f7fffff};
-  const auto uniform = static_cast<uint32_t>(prng.next());
-  if (prng.below(2) == 0) return uniform;
-  const uint32_t near = kSpecial[prng.below(kSpecial.size())] + uniform % 5 - 2;
-  return near ^ (uniform & 0x80000000);
-}
-
-// Two values within a few powers of two of each other cancel and round in interesting ways.
-uint32_t random_neighbour(Prng& prng, uint32_t word) {
-  const auto uniform = static_cast<uint32_t>(prng.next());
-  return word ^ (uniform & 0x83ffffff);
-}
-
-std::vector<Words> random_sources(uint64_t seed, size_t source_count, size_t count) {
-  Prng prng(seed);
-  std::vector<Words> sources(source_count, Words(count));
-  for (size_t i = 0; i < count; ++i)
-    for (size_t source_index = 0; source_index < source_count; ++source_index) {
-      const bool is_close = source_index > 0 && prng.below(2) == 0;
-      sources[source_index][i] =
-          is_close ? random_neighbour(prng, sources[source_index - 1][i]) : random_word(prng);
-    }
-  return sources;
-}
-
-uint32_t oracle_combine(ReduceOp op, uint32_t left, uint32_t right) {
-  switch (op) {
-    case ReduceOp::Sum:
-    case ReduceOp::Avg:
-      return oracle::add(left, right);
-    case ReduceOp::Min:
-      return oracle::min(left, right);
-    case ReduceOp::Max:
-      return oracle::max(left, right);
-  }
-  return 0;
-}
-
-constexpr std::array kOps = {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Min, ReduceOp::Max};
-
-TEST_P(DeviceArithmetic, FoldsRandomFloat32LikeIntegerArithmetic) {
-  for (const ReduceOp op : kOps)
-    for (const size_t source_count : {2u, 3u, 5u, 9u}) {
-      const auto sources = random_sources(source_count, source_count, 5003);
-      Words expected = sources[0];
-      for (size_t source_index = 1; source_index < source_count; ++source_index)
-        for (size_t i = 0; i < expected.size(); ++i)
-          expected[i] = oracle_combine(op, expected[i], sources[source_index][i]);
-      ASSERT_EQ(folded<uint32_t>(DataType::Float32, op, sources), expected);
-      if (source_count == 2) {
-        ASSERT_EQ(reduced(DataType::Float32, op, sources[1], sources[0]), expected);
-      }
-    }
-}
-
-TEST_P(DeviceArithmetic, FoldsRandomBFloat16LikeIntegerArithmetic) {
-  for (const ReduceOp op : kOps)
-    for (const size_t source_count : {2u, 3u, 5u, 9u}) {
-      const auto words = random_sources(100 + source_count, source_count, 5003);
-      std::vector<Halves> sources;
-      for (const Words& source : words) {
-        sources.emplace_back();
-        for (const uint32_t word : source)
-          sources.back().push_back(static_cast<uint16_t>(word >> 16));
-      }
-      Halves expected;
-      for (size_t i = 0; i < words[0].size(); ++i) {
-        uint32_t accumulator = oracle::widen(sources[0][i]);
-        for (size_t source_index = 1; source_index < source_count; ++source_index)
-          accumulator = oracle_combine(op, accumulator, oracle::widen(sources[source_index][i]));
-        expected.push_back(oracle::narrow(accumulator));
-      }
-      ASSERT_EQ(folded<uint16_t>(DataType::BFloat16, op, sources), expected);
-      if (source_count == 2) {
-        ASSERT_EQ(reduced(DataType::BFloat16, op, sources[1], sources[0]), expected);
-      }
-    }
-}
-
-TEST_P(DeviceArithmetic, FoldsRandomInt64LikeUnsignedArithmetic) {
-  Prng prng(7);
-  std::vector<Integers> sources(4, Integers(3001));
-  for (Integers& source : sources)
-    for (uint64_t& value : source) value = prng.below(4) == 0 ? prng.below(3) - 1 : prng.next();
-  Integers sum = sources[0];
-  Integers min = sources[0];
-  Integers max = sources[0];
-  const auto as_signed = [](uint64_t value) { return static_cast<int64_t>(value); };
-  for (size_t source_index = 1; source_index < sources.size(); ++source_index)
-    for (size_t i = 0; i < sum.size(); ++i) {
-      const uint64_t value = sources[source_index][i];
-      sum[i] += value;
-      if (as_signed(value) < as_signed(min[i])) min[i] = value;
-      if (as_signed(value) > as_signed(max[i])) max[i] = value;
-    }
-  EXPECT_EQ(folded(DataType::Int64, ReduceOp::Sum, sources), sum);
-  EXPECT_EQ(folded(DataType::Int64, ReduceOp::Avg, sources), sum);
-  EXPECT_EQ(folded(DataType::Int64, ReduceOp::Min, sources), min);
-  EXPECT_EQ(folded(DataType::Int64, ReduceOp::Max, sources), max);
-}
-
-TEST_P(DeviceArithmetic, DividesRandomDataLikeIntegerArithmetic) {
-  for (const int64_t divisor : {int64_t{1}, int64_t{3}, int64_t{200}, int64_t{-7}, int64_t{1} << 40,
-                                int64_t{0x123456789abcdef}}) {
-    const Words words = random_sources(static_cast<uint64_t>(divisor), 1, 5003)[0];
-    Words expected;
-    Halves halves;
-    Halves expected_halves;
-    for (const uint32_t word : words) {
-      expected.push_back(oracle::divide(word, oracle::from_integer(divisor)));
-      halves.push_back(static_cast<uint16_t>(word >> 16));
-      expected_halves.push_back(oracle::narrow(
-          oracle::divide(oracle::widen(halves.back()), oracle::from_integer(divisor))));
-    }
-    ASSERT_EQ(divided(DataType::Float32, words, divisor), expected);
-    ASSERT_EQ(divided(DataType::BFloat16, halves, divisor), expected_halves);
-  }
-}
-
-TEST_P(DeviceArithmetic, KeepsEveryBFloat16ValueThroughMinWithItself) {
+TEST_P(DeviceArithmetic, KeepsEveryHalfValueThroughMinWithItself) {
   Halves every;
-  Halves expected;
+  Halves expected_float16;
+  Halves expected_bfloat16;
   for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
-    every.push_back(static_cast<uint16_t>(bits));
-    expected.push_back((bits & 0x7fff) > 0x7f80 ? uint16_t{0x7fc0} : static_cast<uint16_t>(bits));
+    const auto half = static_cast<uint16_t>(bits);
+    every.push_back(half);
+    expected_float16.push_back((bits & 0x7fff) > 0x7c00 ? uint16_t{0x7e00} : half);
+    expected_bfloat16.push_back((bits & 0x7fff) > 0x7f80 ? uint16_t{0x7fc0} : half);
   }
-  EXPECT_EQ(reduced(DataType::BFloat16, ReduceOp::Min, every, every), expected);
+  EXPECT_EQ(reduced(DataType::Float16, ReduceOp::Min, every, every), expected_float16);
+  EXPECT_EQ(reduced(DataType::BFloat16, ReduceOp::Min, every, every), expected_bfloat16);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ inline std::string device_case_name(const testing::TestParamInfo<DeviceCase>& in
   return info.param.name;
 }
 
-// Elements are bit patterns: uint32_t for float32, uint16_t for bfloat16, uint64_t for int64.
+// Elements are bit patterns as long as the type, or its integers.
 class DeviceSuite : public testing::TestWithParam<DeviceCase> {
  protected:
   DeviceSuite() : device_(GetParam().make()) {}

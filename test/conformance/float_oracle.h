@@ -1,137 +1,170 @@
 // Floating-point arithmetic in integers: the oracle of the device suite. Slow and obvious; shares
-// no idea with the kernels, and no setting of the processor reaches it. Values are bit patterns.
+// no idea with the kernels, and no setting of the processor reaches it. Values are bit patterns in
+// the low bits.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 namespace mccl::oracle {
 
-inline constexpr uint32_t kNan = 0x7fc00000;
-inline constexpr uint32_t kInfinity = 0x7f800000;
-inline constexpr int kFloat32Precision = 24;  // bits of a significand, the hidden one included
-inline constexpr int kBFloat16Precision = 8;
+__extension__ using Wide = unsigned __int128;
+__extension__ using SignedWide = __int128;
 
-// (-1)^negative * significand * 2^exponent; significand is below 2^24.
+struct Format {
+  int exponent_bits;
+  int precision;  // bits of a significand, the hidden one included
+
+  int fraction_bits() const { return precision - 1; }
+  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  uint64_t sign_bit() const { return uint64_t{1} << (exponent_bits + fraction_bits()); }
+  uint64_t infinity() const { return ((uint64_t{1} << exponent_bits) - 1) << fraction_bits(); }
+  // Quiet, positive, no payload.
+  uint64_t nan() const { return infinity() | (uint64_t{1} << (fraction_bits() - 1)); }
+  uint64_t one() const { return static_cast<uint64_t>(bias()) << fraction_bits(); }
+};
+
+inline constexpr Format kFloat64 = {11, 53};
+inline constexpr Format kFloat32 = {8, 24};
+inline constexpr Format kFloat16 = {5, 11};
+inline constexpr Format kBFloat16 = {8, 8};
+
+// (-1)^negative * significand * 2^exponent.
 struct Finite {
   bool negative;
-  uint64_t significand;
+  Wide significand;
   int exponent;
 };
 
-inline uint32_t magnitude(uint32_t value) {
-  return value & 0x7fffffff;
+inline uint64_t magnitude(const Format& format, uint64_t value) {
+  return value & (format.sign_bit() - 1);
 }
-inline uint32_t sign(uint32_t value) {
-  return value & 0x80000000;
+inline uint64_t sign(const Format& format, uint64_t value) {
+  return value & format.sign_bit();
 }
-inline bool is_nan(uint32_t value) {
-  return magnitude(value) > kInfinity;
+inline bool is_nan(const Format& format, uint64_t value) {
+  return magnitude(format, value) > format.infinity();
 }
-inline bool is_infinite(uint32_t value) {
-  return magnitude(value) == kInfinity;
-}
-
-inline Finite decode(uint32_t value) {
-  const uint32_t field = magnitude(value) >> 23;
-  const uint32_t fraction = value & 0x7fffff;
-  if (field == 0) return {sign(value) != 0, fraction, -149};
-  return {sign(value) != 0, fraction | 0x800000, static_cast<int>(field) - 150};
+inline bool is_infinite(const Format& format, uint64_t value) {
+  return magnitude(format, value) == format.infinity();
 }
 
-// Rounds to nearest even into a format with an 8-bit exponent. A lost lowest bit may stand for any
-// smaller remainder, if two bits or more are lost.
-inline uint32_t encode(Finite value, int precision) {
-  const uint32_t sign_bit = value.negative ? 1u << (precision + 7) : 0;
-  const int bits = 64 - std::countl_zero(value.significand);
-  const int shift = std::max(bits - precision, -126 - (precision - 1) - value.exponent);
+inline Finite decode(const Format& format, uint64_t value) {
+  const uint64_t field = magnitude(format, value) >> format.fraction_bits();
+  const uint64_t hidden = uint64_t{1} << format.fraction_bits();
+  const uint64_t fraction = value & (hidden - 1);
+  const int unit = 1 - format.bias() - format.fraction_bits();  // exponent of the last bit, least
+  if (field == 0) return {sign(format, value) != 0, fraction, unit};
+  return {sign(format, value) != 0, fraction | hidden, unit + static_cast<int>(field) - 1};
+}
+
+inline int bit_width(Wide value) {
+  const auto high = static_cast<uint64_t>(value >> 64);
+  return high != 0 ? 128 - std::countl_zero(high)
+                   : 64 - std::countl_zero(static_cast<uint64_t>(value));
+}
+
+// Rounds to nearest even. A lost lowest bit may stand for any smaller remainder, if two bits or
+// more are lost.
+inline uint64_t encode(const Format& format, Finite value) {
+  const uint64_t sign_bit = value.negative ? format.sign_bit() : 0;
+  const int unit = 1 - format.bias() - format.fraction_bits();
+  const int bits = bit_width(value.significand);
+  const int shift = std::max(bits - format.precision, unit - value.exponent);
   if (shift > bits) return sign_bit;
-  uint64_t significand = value.significand;
+  Wide significand = value.significand;
   if (shift > 0) {
-    const uint64_t half = uint64_t{1} << (shift - 1);
-    const uint64_t lost = significand & (2 * half - 1);
-    significand = shift == 64 ? 0 : significand >> shift;
+    const Wide half = Wide{1} << (shift - 1);
+    const Wide lost = significand & (2 * half - 1);
+    significand = shift == 128 ? 0 : significand >> shift;
     if (lost > half || (lost == half && significand % 2 == 1)) ++significand;
   } else {
     significand <<= -shift;
   }
-  const uint64_t hidden = uint64_t{1} << (precision - 1);
-  uint64_t word = significand;
+  const Wide hidden = Wide{1} << format.fraction_bits();
+  Wide word = significand;
   if (significand >= hidden) {
-    const auto field = static_cast<uint64_t>(value.exponent + shift + 127 + precision - 1);
-    word = (field << (precision - 1)) + (significand - hidden);
+    const auto field = static_cast<uint64_t>(value.exponent + shift - unit + 1);
+    word = (Wide{field} << format.fraction_bits()) + (significand - hidden);
   }
-  const uint64_t infinity = uint64_t{0xff} << (precision - 1);
-  return sign_bit | static_cast<uint32_t>(std::min(word, infinity));
+  return sign_bit | static_cast<uint64_t>(std::min(word, Wide{format.infinity()}));
 }
 
-inline uint32_t add(uint32_t left, uint32_t right) {
-  if (is_nan(left) || is_nan(right)) return kNan;
-  if (is_infinite(left) && is_infinite(right) && left != right) return kNan;
-  if (is_infinite(left)) return left;
-  if (is_infinite(right)) return right;
-  Finite big = decode(left);
-  Finite small = decode(right);
+inline uint64_t add(const Format& format, uint64_t left, uint64_t right) {
+  if (is_nan(format, left) || is_nan(format, right)) return format.nan();
+  if (is_infinite(format, left) && is_infinite(format, right) && left != right) return format.nan();
+  if (is_infinite(format, left)) return left;
+  if (is_infinite(format, right)) return right;
+  Finite big = decode(format, left);
+  Finite small = decode(format, right);
   if (big.exponent < small.exponent) std::swap(big, small);
-  // 32 spare bits below; what is shifted out beyond them is remembered in the lowest.
+  // 64 spare bits below; what is shifted out beyond them is remembered in the lowest.
   const int distance = big.exponent - small.exponent;
-  const uint64_t wide = small.significand << 32;
-  uint64_t aligned = distance < 64 ? wide >> distance : 0;
-  if (distance >= 64 ? wide != 0 : (aligned << distance) != wide) aligned |= 1;
-  const auto signed_value = [](bool negative, uint64_t value) {
-    return negative ? -static_cast<int64_t>(value) : static_cast<int64_t>(value);
+  const Wide wide = small.significand << 64;
+  Wide aligned = distance < 128 ? wide >> distance : 0;
+  if (distance >= 128 ? wide != 0 : (aligned << distance) != wide) aligned |= 1;
+  const auto signed_value = [](bool negative, Wide value) {
+    return negative ? -static_cast<SignedWide>(value) : static_cast<SignedWide>(value);
   };
-  const int64_t sum =
-      signed_value(big.negative, big.significand << 32) + signed_value(small.negative, aligned);
-  if (sum == 0) return sign(left) & sign(right);
-  return encode({sum < 0, static_cast<uint64_t>(sum < 0 ? -sum : sum), big.exponent - 32},
-                kFloat32Precision);
+  const SignedWide sum =
+      signed_value(big.negative, big.significand << 64) + signed_value(small.negative, aligned);
+  if (sum == 0) return sign(format, left) & sign(format, right);
+  return encode(format, {sum < 0, static_cast<Wide>(sum < 0 ? -sum : sum), big.exponent - 64});
+}
+
+inline uint64_t multiply(const Format& format, uint64_t left, uint64_t right) {
+  if (is_nan(format, left) || is_nan(format, right)) return format.nan();
+  const uint64_t result_sign = sign(format, left ^ right);
+  const bool has_zero = magnitude(format, left) == 0 || magnitude(format, right) == 0;
+  if (is_infinite(format, left) || is_infinite(format, right))
+    return has_zero ? format.nan() : result_sign | format.infinity();
+  const Finite first = decode(format, left);
+  const Finite second = decode(format, right);
+  return encode(format, {result_sign != 0, first.significand * second.significand,
+                         first.exponent + second.exponent});
 }
 
 // By a divisor that is finite and not zero.
-inline uint32_t divide(uint32_t value, uint32_t divisor) {
-  const uint32_t result_sign = sign(value ^ divisor);
-  if (is_nan(value)) return kNan;
-  if (is_infinite(value)) return result_sign | kInfinity;
-  if (magnitude(value) == 0) return result_sign;
-  Finite over = decode(value);
-  const Finite under = decode(divisor);
-  const int shift = std::countl_zero(over.significand);
+inline uint64_t divide(const Format& format, uint64_t value, uint64_t divisor) {
+  const uint64_t result_sign = sign(format, value ^ divisor);
+  if (is_nan(format, value)) return format.nan();
+  if (is_infinite(format, value)) return result_sign | format.infinity();
+  if (magnitude(format, value) == 0) return result_sign;
+  Finite over = decode(format, value);
+  const Finite under = decode(format, divisor);
+  const int shift = 128 - bit_width(over.significand);
   over.significand <<= shift;
-  uint64_t quotient = over.significand / under.significand;
+  Wide quotient = over.significand / under.significand;
   if (quotient * under.significand != over.significand) quotient |= 1;
-  return encode({result_sign != 0, quotient, over.exponent - shift - under.exponent},
-                kFloat32Precision);
+  return encode(format, {result_sign != 0, quotient, over.exponent - shift - under.exponent});
 }
 
-inline uint32_t from_integer(int64_t value) {
+inline uint64_t from_integer(const Format& format, int64_t value) {
   const auto bits = static_cast<uint64_t>(value);
-  return encode({value < 0, value < 0 ? 0 - bits : bits, 0}, kFloat32Precision);
+  return encode(format, {value < 0, value < 0 ? 0 - bits : bits, 0});
 }
 
 // IEEE 754-2019 minimum and maximum.
-inline uint32_t min(uint32_t left, uint32_t right) {
-  if (is_nan(left) || is_nan(right)) return kNan;
-  const auto order = [](uint32_t value) {
-    return sign(value) ? -1 - static_cast<int64_t>(magnitude(value))
-                       : static_cast<int64_t>(magnitude(value));
+inline uint64_t min(const Format& format, uint64_t left, uint64_t right) {
+  if (is_nan(format, left) || is_nan(format, right)) return format.nan();
+  const auto order = [&](uint64_t value) {
+    const auto distance = static_cast<int64_t>(magnitude(format, value));
+    return sign(format, value) != 0 ? -1 - distance : distance;
   };
   return order(left) < order(right) ? left : right;
 }
-inline uint32_t max(uint32_t left, uint32_t right) {
-  if (is_nan(left) || is_nan(right)) return kNan;
-  return min(left, right) == left ? right : left;
+inline uint64_t max(const Format& format, uint64_t left, uint64_t right) {
+  if (is_nan(format, left) || is_nan(format, right)) return format.nan();
+  return min(format, left, right) == left ? right : left;
 }
 
-inline uint32_t widen(uint16_t value) {
-  return static_cast<uint32_t>(value) << 16;
-}
-
-inline uint16_t narrow(uint32_t value) {
-  if (is_nan(value)) return static_cast<uint16_t>(kNan >> 16);
-  if (is_infinite(value)) return static_cast<uint16_t>(value >> 16);
-  return static_cast<uint16_t>(encode(decode(value), kBFloat16Precision));
+inline uint64_t convert(const Format& from, const Format& to, uint64_t value) {
+  if (is_nan(from, value)) return to.nan();
+  const uint64_t sign_bit = sign(from, value) != 0 ? to.sign_bit() : 0;
+  if (is_infinite(from, value)) return sign_bit | to.infinity();
+  return encode(to, decode(from, value));
 }
 
 }  // namespace mccl::oracle

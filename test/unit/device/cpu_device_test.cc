@@ -33,8 +33,8 @@ TEST(CpuDevice, FoldsEveryBlockOfALongInput) {
 }
 
 TEST(CpuDevice, DoesNotSupportValuesOutsideTheEnums) {
-  EXPECT_FALSE(CpuDevice().supports(static_cast<DataType>(3), ReduceOp::Sum));
-  EXPECT_FALSE(CpuDevice().supports(DataType::Int64, static_cast<ReduceOp>(4)));
+  EXPECT_FALSE(CpuDevice().supports(static_cast<DataType>(200), ReduceOp::Sum));
+  EXPECT_FALSE(CpuDevice().supports(DataType::Int64, static_cast<ReduceOp>(8)));
 }
 
 TEST(CpuDevice, AcceptsNoDestinationAndNullPointersForNoElements) {
@@ -50,6 +50,15 @@ TEST(CpuDeviceDeathTest, RefusesAFoldOfNothingAndADivisionByZero) {
   void* const destination = &value;
   EXPECT_DEATH(CpuDevice().fold(DataType::Int64, ReduceOp::Sum, {&destination, 1}, {}, 1), "size");
   EXPECT_DEATH(CpuDevice().divide(DataType::Int64, &value, 1, 0), "divisor");
+}
+
+TEST(CpuDeviceDeathTest, RefusesPairsWithoutAMeaning) {
+  float value = 1;
+  EXPECT_DEATH(CpuDevice().reduce(DataType::Float32, ReduceOp::BitAnd, &value, &value, &value, 1),
+               "kernel.combine");
+  EXPECT_DEATH(CpuDevice().reduce(DataType::Complex64, ReduceOp::Sum, &value, &value, &value, 0),
+               "rows");
+  EXPECT_DEATH(CpuDevice().divide(DataType::Bool, &value, 1, 2), "kernel");
 }
 
 }  // namespace
