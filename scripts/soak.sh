@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Long runs: training that starts and ends again and again, a tensor beyond 2 GiB, simulator seeds.
+# Long runs: training that starts and ends again and again, tensors beyond 2 GiB, random calls with
+# their results checked, simulator seeds.
 #   scripts/soak.sh                      everything
-#   RUNS=20 SEEDS=0:500 scripts/soak.sh  shorter
-#   scripts/soak.sh restarts|large|seeds one of them
+#   RUNS=20 SECONDS_RANDOM=30 SEEDS=0:500 scripts/soak.sh  shorter
+#   scripts/soak.sh restarts|large|random|seeds one of them
 # Exits 1 when any of them failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 RUNS=${RUNS:-100}
+SECONDS_RANDOM=${SECONDS_RANDOM:-300}
 SEEDS=${SEEDS:-0:10000}
 SEED_SUITE=build/release/test/sim/seeds_test
 LARGE_KIB=$((14 * 1024 * 1024))  # free memory that the large tensor needs
@@ -43,6 +45,11 @@ large() {
   timeout 900 .venv/bin/torchrun --standalone --nproc-per-node 2 test/torch/soak_large.py
 }
 
+random() {
+  timeout $((SECONDS_RANDOM + 600)) .venv/bin/torchrun --standalone --nproc-per-node 4 \
+    test/torch/soak_random.py --seconds "$SECONDS_RANDOM" ${SEED_RANDOM:+--seed "$SEED_RANDOM"}
+}
+
 seeds() {
   if [ ! -x "$SEED_SUITE" ]; then
     echo "seeds: skipped, $SEED_SUITE is not built"
@@ -52,10 +59,10 @@ seeds() {
 }
 
 case $what in
-  all) parts=(restarts large seeds) ;;
-  restarts | large | seeds) parts=("$what") ;;
+  all) parts=(restarts large random seeds) ;;
+  restarts | large | random | seeds) parts=("$what") ;;
   *)
-    echo "soak: unknown part \"$what\"; there are restarts, large, seeds" >&2
+    echo "soak: unknown part \"$what\"; there are restarts, large, random, seeds" >&2
     exit 2
     ;;
 esac
