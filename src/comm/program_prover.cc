@@ -1,10 +1,24 @@
 #include "comm/program_prover.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "ir/collective.h"
 #include "verify/verify.h"
 
 namespace mccl {
+namespace {
+
+bool reduces_in_rank_order(const ProvenProgram& proven) {
+  const Program& program = proven.program();
+  if (!is_reducing(program.collective)) return true;
+  const std::vector<uint64_t>& trees = proven.proof().output_trees;
+  const uint64_t wanted = rank_order_tree(program.rank_count());
+  return std::all_of(trees.begin(), trees.end(),
+                     [wanted](uint64_t tree) { return tree == wanted; });
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const ProvenProgram>> ProgramProver::prove(Program program) {
   Verdict verdict = verify(program);
@@ -23,7 +37,13 @@ Result<std::shared_ptr<const ProvenProgram>> ProgramProver::find(const Algorithm
   Result<Program> program = algorithm.build(rank_count);
   if (!program.is_ok()) return program.status();
   Result<std::shared_ptr<const ProvenProgram>> result = prove(std::move(program).value());
-  if (result.is_ok()) proven = result.value();
+  if (!result.is_ok()) return result;
+  if (algorithm.reduces_in_rank_order && !reduces_in_rank_order(*result.value()))
+    return Status(StatusCode::NotProven,
+                  "program " + std::string(algorithm.name) +
+                      " claims to reduce in rank order, rounding once, and does not: it does not "
+                      "run");
+  proven = result.value();
   return result;
 }
 

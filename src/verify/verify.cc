@@ -143,4 +143,11 @@ Verdict verify(const Program& program) {
   return judge::Judgement(program).run();
 }
 
+uint64_t rank_order_tree(int rank_count) {
+  judge::TreePool trees(rank_count);
+  std::vector<judge::Tree> leaves;
+  for (int rank = 0; rank < rank_count; ++rank) leaves.push_back(judge::TreePool::leaf(rank));
+  return trees.digest(trees.fold(std::move(leaves)));
+}
+
 }  // namespace mccl

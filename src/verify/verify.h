@@ -53,8 +53,8 @@ struct Verdict {
 // phases; otherwise all findings of a phase are reported, at most 20.
 Verdict verify(const Program& program);
 
-// Part of the key under which verdicts may be stored (law L8); changes with every change of
-// meaning.
-constexpr int kVerifierVersion = 1;
+// The digest (Proof::output_trees) of one left fold over the ranks' contributions in rank order,
+// rounded once: what MCCL_DETERMINISTIC=canonical wants of every reduction.
+uint64_t rank_order_tree(int rank_count);
 
 }  // namespace mccl

@@ -93,7 +93,8 @@ def send(rank):
     check("send", tensor, 1, 9)
 
 
-CASES = (all_reduce, reduce, broadcast, all_gather, reduce_scatter, gather, scatter, all_to_all, send)
+CASES = (
+    all_reduce, reduce, broadcast, all_gather, reduce_scatter, gather, scatter, all_to_all, send)
 
 
 def main():

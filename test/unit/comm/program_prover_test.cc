@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace mccl {
 namespace {
 
@@ -14,6 +16,26 @@ TEST(ProgramProver, ProvesAProgramOfTheCatalogueOnce) {
   EXPECT_EQ(first.value()->program().name, "all_reduce_ring");
   EXPECT_EQ(prover.find(ring, 3).value(), first.value());
   EXPECT_NE(prover.find(ring, 4).value(), first.value());
+}
+
+TEST(ProgramProver, HoldsEveryAlgorithmToItsClaims) {
+  ProgramProver prover;
+  for (const Algorithm* algorithm : catalog())
+    for (int rank_count = 1; rank_count <= 6; ++rank_count)
+      EXPECT_EQ(prover.find(*algorithm, rank_count).status().to_string(), "ok");
+}
+
+TEST(ProgramProver, RefusesAnAlgorithmThatOnlyClaimsToReduceInRankOrder) {
+  ProgramProver prover;
+  for (const char* name : {"all_reduce_ring", "reduce_scatter_ring", "reduce_binomial_tree"}) {
+    Algorithm liar = *find_algorithm(name);
+    liar.reduces_in_rank_order = true;
+    // Of two operands there is no order, and one rounding.
+    EXPECT_EQ(prover.find(liar, 2).status().to_string(), "ok");
+    EXPECT_EQ(prover.find(liar, 3).status().message(),
+              "program " + std::string(name) +
+                  " claims to reduce in rank order, rounding once, and does not: it does not run");
+  }
 }
 
 TEST(ProgramProver, RefusesAProgramThatDropsAContribution) {
