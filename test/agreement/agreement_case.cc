@@ -217,9 +217,10 @@ std::vector<AgreementCall> agreement_calls(const Algorithm& algorithm, int rank_
                                            const std::vector<int64_t>& counts) {
   std::vector<AgreementCall> calls;
   CallList list(algorithm, rank_count, calls);
-  for (size_t index = 0; index < counts.size(); ++index)
-    list.add_count(counts[index], reduction_pairs(index, counts.size()),
-                   movement_pairs(index, counts.size()));
+  for (size_t index = 0; index < counts.size(); ++index) {
+    const PairTurn now{rank_count, index, counts.size()};
+    list.add_count(counts[index], reduction_pairs(now), movement_pairs(now));
+  }
   return calls;
 }
 

@@ -14,7 +14,6 @@
 namespace mccl {
 namespace {
 
-// A floating-point format: the value of its bits, and what its roundings can do.
 struct FloatFormat {
   int exponent_bits;
   int fraction_bits;
@@ -22,11 +21,6 @@ struct FloatFormat {
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   uint64_t infinity() const { return ((uint64_t{1} << exponent_bits) - 1) << fraction_bits; }
   uint64_t sign() const { return uint64_t{1} << (exponent_bits + fraction_bits); }
-  long double unit() const { return std::ldexp(1.0L, -fraction_bits - 1); }
-  long double least() const { return std::ldexp(1.0L, 1 - bias() - fraction_bits); }
-  long double least_normal() const { return std::ldexp(1.0L, 1 - bias()); }
-  // Far enough below the largest number that no rounding overflows.
-  long double bound() const { return std::ldexp(1.0L, bias()); }
 };
 
 FloatFormat float_format(DataType dtype) {
@@ -54,18 +48,38 @@ uint64_t load_bits(const Bytes& bytes, DataType dtype, size_t index) {
   return bits;
 }
 
-long double value_of(DataType dtype, uint64_t bits) {
-  const FloatFormat format = float_format(dtype);
+// What the roundings of a reduction can do; worked out once per call.
+struct FloatBounds {
+  FloatBounds(const FloatFormat& its_format, size_t input_count)
+      : format(its_format),
+        least(std::ldexp(1.0, 1 - format.bias() - format.fraction_bits)),
+        least_normal(std::ldexp(1.0, 1 - format.bias())),
+        bound(std::ldexp(1.0, format.bias())),
+        relative(std::pow(1 + std::ldexp(1.0L, -format.fraction_bits - 1),
+                          static_cast<long double>(input_count)) -
+                 1 + 0x1p-60L),
+        absolute(static_cast<long double>(input_count) * least) {}
+
+  FloatFormat format;
+  double least;         // the smallest number
+  double least_normal;  // and the smallest normal one
+  double bound;         // far enough below the largest number that no rounding overflows
+  // Up to n - 1 operations and a division, each off by at most half a unit in the last place of a
+  // result; long double is exact enough to compare with.
+  long double relative;
+  long double absolute;
+};
+
+double value_of(const FloatBounds& bounds, uint64_t bits) {
+  const FloatFormat& format = bounds.format;
   const uint64_t magnitude = bits & (format.sign() - 1);
-  const uint64_t hidden = uint64_t{1} << format.fraction_bits;
-  if (magnitude > format.infinity()) return std::nanl("");
-  long double value = INFINITY;
-  if (magnitude < hidden)
-    value = static_cast<long double>(magnitude) * format.least();
+  if (magnitude > format.infinity()) return std::nan("");
+  double value = INFINITY;
+  if (magnitude < uint64_t{1} << format.fraction_bits)
+    value = static_cast<double>(magnitude) * bounds.least;
   else if (magnitude < format.infinity())
-    value = std::ldexp(
-        static_cast<long double>((magnitude & (hidden - 1)) | hidden),
-        static_cast<int>(magnitude >> format.fraction_bits) - format.bias() - format.fraction_bits);
+    value = std::bit_cast<double>((magnitude << (52 - format.fraction_bits)) +
+                                  (static_cast<uint64_t>(1023 - format.bias()) << 52));
   return (bits & format.sign()) != 0 ? -value : value;
 }
 
@@ -164,71 +178,67 @@ bool is_bool_right(ReduceOp op, std::span<const Bytes> inputs, const Bytes& outp
   return found == (expected ? 1 : 0);
 }
 
-// Up to n - 1 operations and a division, each off by at most half a unit in the last place of a
-// result that `magnitude` bounds; long double is exact enough to compare with.
-long double tolerance(const FloatFormat& format, size_t input_count, long double magnitude) {
-  const auto n = static_cast<long double>(input_count);
-  return magnitude * (std::pow(1 + format.unit(), n) - 1 + 0x1p-60L) + n * format.least();
-}
-
-bool is_product_right(DataType dtype, std::span<const Bytes> inputs, const Bytes& output,
-                      size_t index) {
-  const FloatFormat format = float_format(dtype);
+bool is_product_right(const FloatBounds& bounds, std::span<const double> values, double found) {
   long double product = 1;
   long double large = 1;
   long double small = 1;
-  for (const Bytes& bytes : inputs) {
-    const long double value = value_of(dtype, load_bits(bytes, dtype, index));
+  for (const double value : values) {
     product *= value;
-    large *= std::max(1.0L, std::abs(value));
-    small *= std::min(1.0L, std::abs(value));
+    large *= std::max(1.0, std::abs(value));
+    small *= std::min(1.0, std::abs(value));
   }
   // Some order of the factors may leave the normal range on the way; its bits are the reference's
   // to say, as those of NaN are.
-  const bool is_ordinary = large < format.bound() && small > format.least_normal();
+  const bool is_ordinary = large < bounds.bound && small > bounds.least_normal;
   if (!is_ordinary || std::isnan(product)) return true;
-  const long double found = value_of(dtype, load_bits(output, dtype, index));
-  return std::abs(found - product) <= tolerance(format, inputs.size(), std::abs(product));
+  return std::abs(found - product) <= std::abs(product) * bounds.relative + bounds.absolute;
 }
 
-bool is_float_right(DataType dtype, ReduceOp op, std::span<const Bytes> inputs, const Bytes& output,
-                    size_t index) {
-  if (op == ReduceOp::Product) return is_product_right(dtype, inputs, output, index);
-  const FloatFormat format = float_format(dtype);
+bool is_float_right(const FloatBounds& bounds, ReduceOp op, std::span<const double> values,
+                    double found) {
+  if (op == ReduceOp::Product) return is_product_right(bounds, values, found);
   long double sum = 0;
   long double magnitude = 0;
-  long double least = INFINITY;
-  long double most = -INFINITY;
-  for (const Bytes& bytes : inputs) {
-    const long double value = value_of(dtype, load_bits(bytes, dtype, index));
+  for (const double value : values) {
     sum += value;
     magnitude += std::abs(value);
-    least = std::min(least, value);
-    most = std::max(most, value);
   }
   // Sums of specials may overflow on the way.
-  if (!(magnitude < format.bound())) return true;
-  const long double found = value_of(dtype, load_bits(output, dtype, index));
-  if (op == ReduceOp::Min) return found == least;
-  if (op == ReduceOp::Max) return found == most;
-  const long double divisor = op == ReduceOp::Avg ? static_cast<long double>(inputs.size()) : 1;
-  return std::abs(found - sum / divisor) <= tolerance(format, inputs.size(), magnitude / divisor);
+  if (!(magnitude < bounds.bound)) return true;
+  if (op == ReduceOp::Min) return found == *std::min_element(values.begin(), values.end());
+  if (op == ReduceOp::Max) return found == *std::max_element(values.begin(), values.end());
+  const long double divisor = op == ReduceOp::Avg ? static_cast<long double>(values.size()) : 1;
+  return std::abs(found - sum / divisor) <= magnitude / divisor * bounds.relative + bounds.absolute;
 }
 
-bool is_right(DataType dtype, ReduceOp op, std::span<const Bytes> inputs, const Bytes& output,
-              size_t index) {
-  switch (family_of(dtype)) {
-    case TypeFamily::Floating:
-      return is_float_right(dtype, op, inputs, output, index);
-    case TypeFamily::Integer:
-      return is_integer_right(dtype, op, inputs, output, index);
-    case TypeFamily::Boolean:
-      return is_bool_right(op, inputs, output, index);
-    case TypeFamily::Complex:
-    case TypeFamily::Float8:
-      break;
+// The first element that is wrong; the number of elements when none is.
+size_t first_wrong_float(DataType dtype, ReduceOp op, std::span<const Bytes> inputs,
+                         const Bytes& output) {
+  const FloatBounds bounds(float_format(dtype), inputs.size());
+  const size_t count = output.size() / dtype_bytes(dtype);
+  std::vector<double> values(inputs.size());
+  for (size_t index = 0; index < count; ++index) {
+    for (size_t input = 0; input < inputs.size(); ++input)
+      values[input] = value_of(bounds, load_bits(inputs[input], dtype, index));
+    if (!is_float_right(bounds, op, values, value_of(bounds, load_bits(output, dtype, index))))
+      return index;
   }
-  return false;
+  return count;
+}
+
+size_t first_wrong(DataType dtype, ReduceOp op, std::span<const Bytes> inputs,
+                   const Bytes& output) {
+  const TypeFamily family = family_of(dtype);
+  if (family == TypeFamily::Floating) return first_wrong_float(dtype, op, inputs, output);
+  MCCL_CHECK(family == TypeFamily::Integer || family == TypeFamily::Boolean);
+  const size_t count = output.size() / dtype_bytes(dtype);
+  for (size_t index = 0; index < count; ++index) {
+    const bool is_right = family == TypeFamily::Integer
+                              ? is_integer_right(dtype, op, inputs, output, index)
+                              : is_bool_right(op, inputs, output, index);
+    if (!is_right) return index;
+  }
+  return count;
 }
 
 bool is_usual(DataType dtype, ReduceOp op) {
@@ -240,36 +250,39 @@ bool is_usual(DataType dtype, ReduceOp op) {
 }
 
 // The usual pairs, and of the others those whose turn it is.
-std::vector<ElementPair> with_turns(const std::vector<ElementPair>& all, size_t count_index,
-                                    size_t count_total) {
+std::vector<ElementPair> with_turns(const std::vector<ElementPair>& all, const PairTurn& now) {
   std::vector<ElementPair> chosen;
-  size_t turn = 0;
+  auto turn = static_cast<size_t>(now.rank_count);
   for (const auto& [dtype, op] : all) {
     if (is_usual(dtype, op)) {
       chosen.push_back({dtype, op});
       continue;
     }
-    if (turn % count_total == count_index || (turn + count_total / 2) % count_total == count_index)
-      chosen.push_back({dtype, op});
     ++turn;
+    if (turn % 3 != 0) continue;
+    const size_t first = turn / 3;
+    const bool is_first_turn = first % now.count_total == now.count_index;
+    const bool is_second_turn =
+        now.count_total > 2 && (first + now.count_total / 2) % now.count_total == now.count_index;
+    if (is_first_turn || is_second_turn) chosen.push_back({dtype, op});
   }
   return chosen;
 }
 
 }  // namespace
 
-std::vector<ElementPair> reduction_pairs(size_t count_index, size_t count_total) {
+std::vector<ElementPair> reduction_pairs(const PairTurn& now) {
   std::vector<ElementPair> all;
   for (const DataTypeRow& row : data_types())
     for (const ReduceOp op : all_reduce_ops())
       if (is_reduction_defined(row.dtype, op)) all.push_back({row.dtype, op});
-  return with_turns(all, count_index, count_total);
+  return with_turns(all, now);
 }
 
-std::vector<ElementPair> movement_pairs(size_t count_index, size_t count_total) {
+std::vector<ElementPair> movement_pairs(const PairTurn& now) {
   std::vector<ElementPair> all;
   for (const DataTypeRow& row : all_data_types()) all.push_back({row.dtype, ReduceOp::Sum});
-  return with_turns(all, count_index, count_total);
+  return with_turns(all, now);
 }
 
 bool has_special_values(DataType dtype) {
@@ -290,11 +303,10 @@ Bytes make_elements(DataType dtype, bool with_specials, Prng& prng, int64_t coun
 
 std::string judge_elements(DataType dtype, ReduceOp op, std::span<const Bytes> inputs,
                            const Bytes& output) {
-  for (size_t index = 0; index < output.size() / dtype_bytes(dtype); ++index)
-    if (!is_right(dtype, op, inputs, output, index))
-      return std::string(dtype_name(dtype)) + " " + std::string(reduce_op_name(op)) + " " +
-             std::to_string(index) + " of the reference is wrong";
-  return {};
+  const size_t index = first_wrong(dtype, op, inputs, output);
+  if (index == output.size() / dtype_bytes(dtype)) return {};
+  return std::string(dtype_name(dtype)) + " " + std::string(reduce_op_name(op)) + " " +
+         std::to_string(index) + " of the reference is wrong";
 }
 
 }  // namespace mccl

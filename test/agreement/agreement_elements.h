@@ -18,12 +18,19 @@ struct ElementPair {
   ReduceOp op;
 };
 
-// The pairs to post at count `count_index` of `count_total`: for a reduction every pair that has a
-// meaning, for a movement every type, as Sum. float32, bfloat16 and int64 (with Sum, Avg, Min and
-// Max) are posted at every count. Each other pair is posted at two counts, at one if there are only
-// two; which ones differs from pair to pair.
-std::vector<ElementPair> reduction_pairs(size_t count_index, size_t count_total);
-std::vector<ElementPair> movement_pairs(size_t count_index, size_t count_total);
+// Where a call stands among those of its algorithm.
+struct PairTurn {
+  int rank_count;
+  size_t count_index;
+  size_t count_total;
+};
+
+// The pairs to post: for a reduction every pair that has a meaning, for a movement every type, as
+// Sum. float32, bfloat16 and int64 (with Sum, Avg, Min and Max) are posted always. Each other pair
+// is posted with every third number of ranks, then at two counts, or at one if there are only two;
+// which ones differs from pair to pair.
+std::vector<ElementPair> reduction_pairs(const PairTurn& now);
+std::vector<ElementPair> movement_pairs(const PairTurn& now);
 
 // Whether make_elements has special values of the type: NaN, infinities, -0 and subnormals.
 bool has_special_values(DataType dtype);
