@@ -224,6 +224,15 @@ std::vector<AgreementCall> agreement_calls(const Algorithm& algorithm, int rank_
   return calls;
 }
 
+std::vector<AgreementCall> a_third_of(const std::vector<AgreementCall>& calls) {
+  std::vector<AgreementCall> chosen;
+  for (const AgreementCall& call : calls) {
+    const auto turn = call.seed + call.seed / 3 + static_cast<uint64_t>(call.rank_count);
+    if (turn % 3 == 0) chosen.push_back(call);
+  }
+  return chosen;
+}
+
 AgreementCall large_agreement_call(const Algorithm& algorithm, DataType dtype, int root) {
   AgreementCall call{&algorithm, 3, dtype, ReduceOp::Sum, root, {1'000'003}, true, 7};
   switch (algorithm.collective) {

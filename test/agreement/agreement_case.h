@@ -35,6 +35,10 @@ std::string to_string(const AgreementCall& call);
 std::vector<AgreementCall> agreement_calls(const Algorithm& algorithm, int rank_count,
                                            const std::vector<int64_t>& counts);
 
+// A third of them, other pairs for each rank count: where slices of a cache line make many
+// messages.
+std::vector<AgreementCall> a_third_of(const std::vector<AgreementCall>& calls);
+
 // A call of three ranks with 1,000,003 elements or a few more, in one block or in all.
 AgreementCall large_agreement_call(const Algorithm& algorithm, DataType dtype, int root);
 

@@ -103,15 +103,10 @@ TEST_P(SimAgreement, EqualsTheReferenceWithThePlansPortions) {
     EXPECT_EQ(used.program, algorithm->name);
 }
 
-// Slices of a cache line are many messages: a third of the calls, other ones for each rank count.
 TEST_P(SimAgreement, EqualsTheReferenceInManySlices) {
   const auto& [algorithm, rank_count] = GetParam();
   SimGroup group(rank_count, world_options(2, true), forced(*algorithm, kSmallPortions));
-  std::vector<AgreementCall> calls;
-  for (AgreementCall& call : agreement_calls(*algorithm, rank_count, {rank_count + 1, 1000}))
-    if ((call.seed + call.seed / 3) % 3 == static_cast<uint64_t>(rank_count % 3))
-      calls.push_back(std::move(call));
-  run_calls(group, calls);
+  run_calls(group, a_third_of(agreement_calls(*algorithm, rank_count, {rank_count + 1, 1000})));
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, SimAgreement, testing::ValuesIn(all_params()), param_name);

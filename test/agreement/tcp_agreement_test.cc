@@ -69,8 +69,7 @@ struct AgreementParam {
 std::vector<AgreementParam> all_params() {
   std::vector<AgreementParam> params;
   for (const Algorithm* algorithm : catalog())
-    for (int rank_count = 1; rank_count <= 5; ++rank_count)
-      params.push_back({algorithm, rank_count});
+    for (const int rank_count : {1, 2, 3, 5}) params.push_back({algorithm, rank_count});
   return params;
 }
 
@@ -88,7 +87,7 @@ TEST_P(TcpAgreement, EqualsTheReferenceWithThePlansPortions) {
 
 TEST_P(TcpAgreement, EqualsTheReferenceInManySlices) {
   const auto& [algorithm, rank_count] = GetParam();
-  run_calls(*algorithm, rank_count, agreement_calls(*algorithm, rank_count, {1000}),
+  run_calls(*algorithm, rank_count, a_third_of(agreement_calls(*algorithm, rank_count, {1000})),
             kSmallPortions);
 }
 
