@@ -38,8 +38,11 @@ using FloatVector = hn::Vec<Floats>;
 using WordVector = hn::Vec<Words>;
 
 struct BFloat16Format {
-  static HWY_INLINE FloatVector widen(WordVector high) {
-    return hn::BitCast(Floats(), hn::And(high, hn::Set(Words(), 0xffff0000)));
+  static HWY_INLINE FloatVector widen_even(WordVector pairs) {
+    return hn::BitCast(Floats(), hn::ShiftLeft<16>(pairs));
+  }
+  static HWY_INLINE FloatVector widen_odd(WordVector pairs) {
+    return hn::BitCast(Floats(), hn::And(pairs, hn::Set(Words(), 0xffff0000)));
   }
 
   // The lower half of a word is rubbish. Overflow carries into the exponent and ends at infinity.
@@ -56,7 +59,11 @@ struct Float16Format {
   // Exponents of float32 are larger by 112; those of infinity and NaN by 224.
   static constexpr uint32_t kExponentShift = 112u << 23;
 
-  static HWY_INLINE FloatVector widen(WordVector high) {
+  static HWY_INLINE FloatVector widen_even(WordVector pairs) {
+    return widen_odd(hn::ShiftLeft<16>(pairs));
+  }
+
+  static HWY_INLINE FloatVector widen_odd(WordVector high) {
     const Words words;
     const Integers integers;
     const auto sign = hn::And(high, hn::Set(words, 0x80000000));
@@ -104,7 +111,7 @@ struct Float16Format {
 template <class Format, Operand operand>
 HWY_INLINE FloatVector load_even(const uint8_t* src) {
   if constexpr (operand == Operand::Wire)
-    return Format::widen(hn::ShiftLeft<16>(load(Words(), src)));
+    return Format::widen_even(load(Words(), src));
   else
     return load(Floats(), src);
 }
@@ -112,7 +119,7 @@ HWY_INLINE FloatVector load_even(const uint8_t* src) {
 template <class Format, Operand operand>
 HWY_INLINE FloatVector load_odd(const uint8_t* src) {
   if constexpr (operand == Operand::Wire)
-    return Format::widen(load(Words(), src));
+    return Format::widen_odd(load(Words(), src));
   else if constexpr (operand == Operand::Wide)
     return load(Floats(), src + hn::Lanes(Bytes()));
   else
