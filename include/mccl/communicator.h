@@ -77,6 +77,24 @@ class Work {
   virtual int source_rank() const { return -1; }
 };
 
+// Memory of the caller for which a call's buffers stand in: they are copies of it, because it is
+// strided or is to be scaled. Calls are kept in order by what they read and write, so the copies
+// are made when it is the call's turn.
+struct StandIn {
+  struct Range {
+    const void* data = nullptr;
+    int64_t bytes = 0;
+  };
+  std::vector<Range> reads = {};  // all that the call reads and writes, also what has no copy
+  std::vector<Range> writes = {};
+  // Each may be empty, is called at most once, on the thread that drives the engine, and must not
+  // call mccl; an error ends the communicator. Before the first element is read, and after the last
+  // one is written, not after a failure. Of a send, copy_in is called at once; sends and receives
+  // have no order against other calls.
+  std::function<Status()> copy_in = {};
+  std::function<Status()> copy_out = {};
+};
+
 // Optional words of a call.
 struct CallOptions {
   // Deadline of the operation from now; negative: MCCL_TIMEOUT. Passing it ends the communicator.
@@ -84,6 +102,8 @@ struct CallOptions {
   // Called once when the work is done, on the thread that drives the engine: must return soon, must
   // not call mccl.
   std::function<void(const Status&)> on_complete = {};
+  // Null: the buffers are the caller's own memory.
+  std::shared_ptr<const StandIn> stand_in = {};
   // The caller waits at once: the endpoint's thread is not woken for what the waiter will do.
   bool will_wait = false;
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "algorithms/catalog.h"
+#include "base/dtype.h"
 #include "comm/posted_work.h"
 #include "ir/collective.h"
 #include "planner/explain.h"
@@ -34,6 +35,18 @@ uint64_t moved_bytes(const Call& call) {
   if (call.collective == Collective::AllToAll)
     for (const Block& block : call.buffers.input) elements += block.count;
   return static_cast<uint64_t>(elements) * dtype_bytes(call.dtype);
+}
+
+Status check_equal_blocks(const Call& call, const std::string& algorithm) {
+  for (const std::vector<Block>* blocks : {&call.buffers.input, &call.buffers.output})
+    for (const Block& block : *blocks)
+      if (block.count != call.count_max)
+        return Status(
+            StatusCode::InvalidArgument,
+            fmt::format("MCCL_ALGO asks for {}, which needs blocks of equal length; there "
+                        "are blocks of {} and {} elements: leave it out of MCCL_ALGO",
+                        algorithm, block.count, call.count_max));
+  return Status::ok();
 }
 
 Topology topology_of(const std::vector<RankRecord>& ranks) {
@@ -134,7 +147,8 @@ void CommunicatorCore::open() {
         group_->messages.set_slice_bytes(static_cast<size_t>(agreement_.table.link.slice_bytes));
       },
       true);
-  if (rank_ == 0 && endpoint_.take_start_up_line()) endpoint_.logger().info(start_up_line());
+  const bool is_first = endpoint_.take_start_up_line();
+  if (is_first && rank_ == 0) endpoint_.logger().info(start_up_line());
 }
 
 CommunicatorCore::~CommunicatorCore() {
@@ -174,6 +188,7 @@ Result<CommunicatorCore::Plan*> CommunicatorCore::find_plan(Collective collectiv
   if (!program.is_ok()) return program.status();
   Plan plan;
   plan.entry = entry.value();
+  plan.algorithm = algorithm;
   plan.program = program.value();
   plan.shape = measure_shape(plan.program->program());
   plan.hash = plan_hash(*plan.entry, collective, rank_count());
@@ -241,9 +256,7 @@ Status CommunicatorCore::check_process() const {
 Result<std::shared_ptr<Work>> CommunicatorCore::post(Call call, CallOptions options) {
   MCCL_RETURN_IF_ERROR(check_process());
   if (is_reducing(call.collective) && !endpoint_.device().supports(call.dtype, call.op))
-    return Status(
-        StatusCode::Unsupported,
-        fmt::format("{} of {} is not supported", reduce_op_name(call.op), dtype_name(call.dtype)));
+    return Status(StatusCode::Unsupported, describe_undefined_reduction(call.dtype, call.op));
   Result<std::shared_ptr<Work>> result = Status(StatusCode::Internal, "not posted");
   endpoint_.driver().with_engine([&] { result = post_held(call, options); }, options.will_wait);
   return result;
@@ -265,6 +278,8 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   Result<Plan*> found = find_plan(call.collective, bytes);
   if (!found.is_ok()) return found.status();
   Plan& plan = *found.value();
+  if (plan.algorithm->needs_equal_blocks)
+    MCCL_RETURN_IF_ERROR(check_equal_blocks(call, plan.entry->algorithm));
   Result<CallPlan> cut = this->cut(call, plan);
   if (!cut.is_ok()) return cut.status();
   const uint64_t moved = moved_bytes(call);
@@ -280,7 +295,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   }
 
   const Clock& clock = endpoint_.engine().clock();
-  auto work = std::make_shared<PostedWork>(endpoint_.driver(), clock, sequence,
+  auto work = std::make_shared<PostedWork>(endpoint_.driver().door(), sequence,
                                            std::move(options.on_complete));
   OperationSpec spec;
   spec.sequence = sequence;
@@ -301,6 +316,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   const TimeNs timeout =
       options.timeout_ns < 0 ? endpoint_.config().timeout_ns : options.timeout_ns;
   spec.deadline = deadline_after(clock.now(), timeout);
+  spec.stand_in = std::move(options.stand_in);
   spec.sink = work;
   ProgramCount& counter = counters_[plan.counter];
   ++counter.calls;
@@ -333,12 +349,13 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_message(int peer, MessageSp
       message.link = &endpoint_.engine().transport().link(
           agreement_.ranks[static_cast<size_t>(peer)].peer.process_id);
     const Clock& clock = endpoint_.engine().clock();
-    auto work = std::make_shared<PostedWork>(endpoint_.driver(), clock, message_count_++,
+    auto work = std::make_shared<PostedWork>(endpoint_.driver().door(), message_count_++,
                                              std::move(options.on_complete));
     if (!is_send) work->set_rank_of([this](uint64_t process) { return rank_of(process); });
     const TimeNs timeout =
         options.timeout_ns < 0 ? endpoint_.config().timeout_ns : options.timeout_ns;
     message.deadline = deadline_after(clock.now(), timeout);
+    message.stand_in = std::move(options.stand_in);
     message.sink = work;
     if (is_send)
       group_->messages.send(std::move(message));

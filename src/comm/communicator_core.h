@@ -66,6 +66,7 @@ class CommunicatorCore {
   // A table entry in use: its program, proven, and what depends on it.
   struct Plan {
     const PlanEntry* entry;
+    const Algorithm* algorithm;
     std::shared_ptr<const ProvenProgram> program;
     ProgramShape shape;
     uint32_t hash;

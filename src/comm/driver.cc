@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 namespace mccl {
 namespace {
@@ -15,17 +16,6 @@ constexpr TimeNs kSliceNs = 100 * kNsPerMs;
 
 // What peers are still to hear, such as that this rank leaves, may take so long at the end.
 constexpr TimeNs kFarewellNs = 2 * kNsPerSecond;
-
-constexpr const char* kInterrupted = "the wait was interrupted";
-
-// Without the token: the predicate may take locks of its own (the interpreter's).
-bool is_interrupted(std::unique_lock<std::mutex>& token, const std::function<bool()>& interrupted) {
-  if (!interrupted) return false;
-  token.unlock();
-  const bool answer = interrupted();
-  token.lock();
-  return answer;
-}
 
 void relax() {
 #if defined(__x86_64__)
@@ -43,18 +33,22 @@ WaitPolicy choose_wait_policy(int ranks_on_host, int cores) {
 }
 
 Driver::Driver(Engine& engine, WireContext& wires, bool has_thread)
-    : engine_(engine), wires_(wires) {
+    : engine_(engine), wires_(wires), door_(std::make_shared<DriverDoor>(*this)) {
   if (has_thread) thread_ = std::thread([this] { run_thread(); });
 }
 
 Driver::~Driver() {
+  {
+    const std::lock_guard lock(door_->mutex_);
+    door_->driver_ = nullptr;
+  }
   {
     std::unique_lock token(token_);
     is_stopping_ = true;
     // Whoever still waits has a work that is done, and is about to see it.
     done_.notify_all();
     if (blocked_callers_ > 0) wires_.wake();
-    done_.wait(token, [this] { return callers_ == 0; });
+    done_.wait(token, [this] { return visitors_.load() == 0; });
   }
   if (!thread_.joinable()) return;
   work_.notify_all();
@@ -103,37 +97,63 @@ void Driver::leave_work() {
   work_.notify_one();
 }
 
-Status Driver::wait(const std::atomic<bool>& is_done, TimeNs deadline,
-                    const std::function<bool()>& interrupted) {
-  if (is_done.load(std::memory_order_acquire)) return Status::ok();
-  Status status;
+Driver* DriverDoor::enter() {
+  const std::lock_guard lock(mutex_);
+  if (driver_ != nullptr) driver_->visitors_.fetch_add(1);
+  return driver_;
+}
+
+Status DriverDoor::wait(const std::atomic<bool>& is_done, int64_t timeout_ns,
+                        const std::function<bool()>& interrupted) {
+  std::optional<TimeNs> deadline;
+  while (!is_done.load(std::memory_order_acquire)) {
+    Driver* driver = enter();
+    if (driver == nullptr) return Status::ok();
+    const TimeNs now = driver->clock().now();
+    if (!deadline) deadline = timeout_ns < 0 ? kNever : deadline_after(now, timeout_ns);
+    const TimeNs until = interrupted ? std::min(*deadline, now + kSliceNs) : *deadline;
+    driver->wait_until(is_done, until);
+    const bool is_over = *deadline != kNever && driver->clock().now() >= *deadline;
+    driver->leave();
+    if (is_done.load(std::memory_order_acquire)) break;
+    if (interrupted && interrupted())
+      return Status(StatusCode::Aborted, "the wait was interrupted");
+    if (is_over && !is_done.load(std::memory_order_acquire))
+      return Status(StatusCode::Timeout, "the wait timed out");
+  }
+  return Status::ok();
+}
+
+void Driver::leave() {
+  // Told under the token: the destructor waits for the last one and for nothing after it.
+  const std::lock_guard token(token_);
+  visitors_.fetch_sub(1);
+  if (is_stopping_) done_.notify_all();
+}
+
+void Driver::wait_until(const std::atomic<bool>& is_done, TimeNs until) {
   contenders_.fetch_add(1, std::memory_order_relaxed);
   std::unique_lock token(token_);
   contenders_.fetch_sub(1, std::memory_order_relaxed);
   ++callers_;
   ++visits_;
-  while (!is_done.load(std::memory_order_acquire) && status.is_ok()) {
+  while (!is_done.load(std::memory_order_acquire)) {
     if (!is_driven_) {
       is_driven_ = true;
-      drive(token, is_done, deadline, interrupted, status);
+      drive(token, is_done, until);
       is_driven_ = false;
-      continue;
+    } else {
+      const TimeNs left = until - engine_.clock().now();
+      done_.wait_for(token, std::chrono::nanoseconds(std::clamp<TimeNs>(left, 0, kSliceNs)));
     }
-    const TimeNs left = deadline - engine_.clock().now();
-    done_.wait_for(token, std::chrono::nanoseconds(std::clamp<TimeNs>(left, 0, kSliceNs)));
-    if (is_done.load(std::memory_order_acquire)) break;
-    if (is_interrupted(token, interrupted)) status = Status(StatusCode::Aborted, kInterrupted);
-    if (engine_.clock().now() >= deadline)
-      status = Status(StatusCode::Timeout, "the wait timed out");
+    if (engine_.clock().now() >= until) break;
   }
   --callers_;
-  // Told under the token: the destructor waits for the last caller and for nothing after it.
   if (callers_ > 0 || is_stopping_) {
     done_.notify_all();
   } else if (engine_.has_work()) {
     leave_work();
   }
-  return is_done.load(std::memory_order_acquire) ? Status::ok() : status;
 }
 
 // Lets threads that want the token have it.
@@ -144,7 +164,7 @@ void Driver::give_way(std::unique_lock<std::mutex>& token) {
 }
 
 void Driver::drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>& is_done,
-                   TimeNs deadline, const std::function<bool()>& interrupted, Status& status) {
+                   TimeNs until) {
   const Clock& clock = engine_.clock();
   TimeNs last_work = clock.now();
   TimeNs next_check = last_work + kSliceNs;
@@ -166,17 +186,10 @@ void Driver::drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>&
       is_idle = true;  // the next pass flushes what waited for company
       continue;
     }
-    if (now >= next_check || now >= deadline) {
+    if (now >= next_check || now >= until) {
       next_check = now + kSliceNs;
       engine_.expire();
-      if (is_interrupted(token, interrupted)) {
-        status = Status(StatusCode::Aborted, kInterrupted);
-        return;
-      }
-      if (now >= deadline) {
-        status = Status(StatusCode::Timeout, "the wait timed out");
-        return;
-      }
+      if (now >= until) return;
       continue;
     }
     if (now - last_work < policy_.spin_ns) {
@@ -186,7 +199,7 @@ void Driver::drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>&
     } else {
       const TimeNs due = engine_.expire();
       if (pass(true)) continue;  // something was overdue, and the peers are told
-      listen(token, std::min({deadline, next_check, due}), true);
+      listen(token, std::min({until, next_check, due}), true);
       is_idle = false;
       last_work = clock.now() - policy_.spin_ns - policy_.yield_ns;
     }

@@ -5,12 +5,17 @@
 // go, the endpoint's own thread stays off the sockets; it takes over when a caller leaves work
 // behind, and it listens when nobody has called for a while, so that peers are answered and idling
 // costs no CPU.
+//
+// What a caller's predicate does is not known: it may run a signal handler, which makes calls,
+// waits or destroys everything. So a waiting caller leaves the driver before it asks, and holds
+// nothing.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -30,6 +35,28 @@ struct WaitPolicy {
 // Spin when every rank on the host has a core, else hand the core over early.
 WaitPolicy choose_wait_policy(int ranks_on_host, int cores);
 
+class Driver;
+
+// The way in for waiting callers: outlives the driver, so that a wait that begins, or goes on, when
+// the driver is gone finds that out.
+class DriverDoor {
+ public:
+  explicit DriverDoor(Driver& driver) : driver_(&driver) {}
+
+  // Drives until `is_done`, `timeout_ns` has passed (Timeout; negative: no limit) or `interrupted`
+  // returns true (Aborted; asked about every 100 ms, on this thread, with nothing held). Ok also
+  // when there is no driver any more: then every work is done.
+  Status wait(const std::atomic<bool>& is_done, int64_t timeout_ns,
+              const std::function<bool()>& interrupted);
+
+ private:
+  friend class Driver;
+  Driver* enter();
+
+  std::mutex mutex_;
+  Driver* driver_;
+};
+
 class Driver {
  public:
   // `engine` and `wires` outlive the driver. Without a thread only callers (or a simulator that
@@ -44,14 +71,17 @@ class Driver {
   // `will_wait`, the endpoint's thread sees to what is left.
   void with_engine(const std::function<void()>& action, bool will_wait);
 
-  // Drives until `is_done`, `deadline` (Timeout) or `interrupted` (Aborted, asked every 100 ms).
-  Status wait(const std::atomic<bool>& is_done, TimeNs deadline,
-              const std::function<bool()>& interrupted);
+  const std::shared_ptr<DriverDoor>& door() const { return door_; }
 
  private:
+  friend class DriverDoor;
+
+  const Clock& clock() const { return engine_.clock(); }
+  // Drives until `is_done` or `until`. The caller has entered by the door.
+  void wait_until(const std::atomic<bool>& is_done, TimeNs until);
+  void leave();
   void run_thread();
-  void drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>& is_done, TimeNs deadline,
-             const std::function<bool()>& interrupted, Status& status);
+  void drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>& is_done, TimeNs until);
   // Passes until nothing is possible; tells waiters about completions.
   bool pass(bool is_idle);
   void listen(std::unique_lock<std::mutex>& token, TimeNs until, bool is_caller);
@@ -65,7 +95,8 @@ class Driver {
   std::atomic<int> contenders_{0};  // threads that want the token for a moment
   std::condition_variable done_;    // callers that wait while another one drives
   std::condition_variable work_;    // the endpoint's thread
-  int callers_ = 0;                 // inside wait()
+  int callers_ = 0;                 // inside wait_until()
+  std::atomic<int> visitors_{0};    // between the door's enter() and leave()
   bool is_driven_ = false;          // by a caller
   int blocked_ = 0;                 // threads inside a blocking poll
   int blocked_callers_ = 0;         // callers among them
@@ -76,6 +107,7 @@ class Driver {
   uint64_t seen_completed_ = 0;
   WaitPolicy policy_;
   std::vector<WireEvent> caller_events_;
+  std::shared_ptr<DriverDoor> door_;
   std::thread thread_;
 };
 

@@ -5,9 +5,9 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <utility>
 
-#include "base/clock.h"
 #include "comm/driver.h"
 #include "mccl/communicator.h"
 #include "runtime/point_to_point.h"
@@ -16,9 +16,9 @@ namespace mccl {
 
 class PostedWork final : public Work, public MessageSink {
  public:
-  PostedWork(Driver& driver, const Clock& clock, uint64_t sequence,
+  PostedWork(std::shared_ptr<DriverDoor> door, uint64_t sequence,
              std::function<void(const Status&)> on_done)
-      : driver_(driver), clock_(clock), sequence_(sequence), on_done_(std::move(on_done)) {}
+      : door_(std::move(door)), sequence_(sequence), on_done_(std::move(on_done)) {}
 
   bool is_done() const override { return is_done_.load(std::memory_order_acquire); }
   Status status() const override { return is_done() ? status_ : Status::ok(); }
@@ -34,8 +34,7 @@ class PostedWork final : public Work, public MessageSink {
 
   Status wait(int64_t timeout_ns, const std::function<bool()>& interrupted) override {
     if (!is_done()) {
-      const TimeNs deadline = timeout_ns < 0 ? kNever : deadline_after(clock_.now(), timeout_ns);
-      const Status waited = driver_.wait(is_done_, deadline, interrupted);
+      const Status waited = door_->wait(is_done_, timeout_ns, interrupted);
       if (!waited.is_ok())
         return Status(waited.code(), fmt::format("operation {}: {}", sequence_, waited.message()));
     }
@@ -51,8 +50,7 @@ class PostedWork final : public Work, public MessageSink {
   }
 
  private:
-  Driver& driver_;  // touched only while the work is not done
-  const Clock& clock_;
+  std::shared_ptr<DriverDoor> door_;
   uint64_t sequence_;
   std::function<void(const Status&)> on_done_;
   std::function<int(uint64_t)> rank_of_;

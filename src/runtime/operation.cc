@@ -9,23 +9,37 @@
 namespace mccl {
 namespace {
 
-struct Range {
-  const std::byte* begin;
-  const std::byte* end;
-};
-
-bool overlaps(const Block& left, const Block& right, size_t left_bytes, size_t right_bytes) {
-  const Range a{left.data, left.data + static_cast<size_t>(left.count) * left_bytes};
-  const Range b{right.data, right.data + static_cast<size_t>(right.count) * right_bytes};
-  return a.begin < b.end && b.begin < a.end;
+size_t size_of(const MemoryList& list) {
+  return list.blocks.size() + list.ranges.size();
 }
 
-bool any_overlaps(const std::vector<Block>& left, size_t left_bytes,
-                  const std::vector<Block>& right, size_t right_bytes) {
-  for (const Block& one : left)
-    for (const Block& other : right)
-      if (overlaps(one, other, left_bytes, right_bytes)) return true;
+AddressRange range_of(const MemoryList& list, size_t index) {
+  if (index < list.blocks.size()) {
+    const Block& block = list.blocks[index];
+    return {block.data, block.data + static_cast<size_t>(block.count) * list.element_bytes};
+  }
+  const StandIn::Range& range = list.ranges[index - list.blocks.size()];
+  const auto* data = static_cast<const std::byte*>(range.data);
+  return {data, data + range.bytes};
+}
+
+bool overlaps(const MemoryList& left, const MemoryList& right) {
+  for (size_t i = 0; i < size_of(left); ++i) {
+    const AddressRange range = range_of(left, i);
+    for (size_t j = 0; j < size_of(right); ++j)
+      if (range.overlaps(range_of(right, j))) return true;
+  }
   return false;
+}
+
+void extend(AddressRange& extent, const MemoryList& list) {
+  for (size_t i = 0; i < size_of(list); ++i) {
+    const AddressRange range = range_of(list, i);
+    if (range.is_empty()) continue;
+    const bool is_first = extent.is_empty();
+    extent.begin = is_first ? range.begin : std::min(extent.begin, range.begin);
+    extent.end = is_first ? range.end : std::max(extent.end, range.end);
+  }
 }
 
 }  // namespace
@@ -56,6 +70,13 @@ Operation::Operation(OperationSpec spec, RunQueue& run_queue, const Device& devi
                           static_cast<int>(instance), iterations);
   }
   unfinished_lanes_ = lanes_.size();
+  measure_memory();
+}
+
+void Operation::measure_memory() {
+  extend(written_, writes());
+  used_ = written_;
+  extend(used_, reads());
 }
 
 int64_t Operation::longest_chunk(const LaneCode& code) const {
@@ -87,6 +108,10 @@ void Operation::join_streams() {
 
 void Operation::start() {
   MCCL_CHECK_EQ(blocker_count_, 0);
+  if (spec_.stand_in != nullptr && spec_.stand_in->copy_in) {
+    const Status copied = spec_.stand_in->copy_in();
+    if (!copied.is_ok()) return queue_.fail(copied);
+  }
   const size_t scratch_bytes = static_cast<size_t>(spec_.code->scratch_chunk_count) *
                                static_cast<size_t>(scratch_chunk_elements_) * element_bytes_;
   if (scratch_bytes > 0) scratch_ = pool_.take(scratch_bytes);
@@ -98,13 +123,21 @@ void Operation::stop() {
   for (const LaneRun& lane : lanes_) run_queue_.remove(lane);
 }
 
+MemoryList Operation::reads() const {
+  if (spec_.stand_in != nullptr) return {{}, 1, spec_.stand_in->reads};
+  return {spec_.buffers.input, element_bytes_, {}};
+}
+
+MemoryList Operation::writes() const {
+  if (spec_.stand_in != nullptr) return {{}, 1, spec_.stand_in->writes};
+  return {spec_.buffers.output, element_bytes_, {}};
+}
+
 bool Operation::conflicts_with(const Operation& other) const {
   if (spec_.waits_for_earlier) return true;
-  const CallBuffers& mine = spec_.buffers;
-  const CallBuffers& theirs = other.spec_.buffers;
-  return any_overlaps(mine.output, element_bytes_, theirs.output, other.element_bytes_) ||
-         any_overlaps(mine.output, element_bytes_, theirs.input, other.element_bytes_) ||
-         any_overlaps(mine.input, element_bytes_, theirs.output, other.element_bytes_);
+  if (!used_.overlaps(other.written_) && !written_.overlaps(other.used_)) return false;
+  return overlaps(writes(), other.writes()) || overlaps(writes(), other.reads()) ||
+         overlaps(reads(), other.writes());
 }
 
 void Operation::on_lane_finished() {
@@ -115,6 +148,11 @@ void Operation::on_lane_finished() {
     for (const Block& block : spec_.buffers.output)
       device_.divide(spec_.dtype, block.data, static_cast<size_t>(block.count), spec_.rank_count);
   scratch_ = PooledBuffer();
+  // Before those that wait for this memory start.
+  if (spec_.stand_in != nullptr && spec_.stand_in->copy_out) {
+    const Status copied = spec_.stand_in->copy_out();
+    if (!copied.is_ok()) queue_.fail(copied);
+  }
   queue_.on_operation_finished(*this);
 }
 

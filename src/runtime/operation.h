@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "mccl/communicator.h"
 #include "mccl/device.h"
 #include "mccl/status.h"
 #include "mccl/types.h"
@@ -64,6 +65,7 @@ struct OperationSpec {
   bool waits_for_earlier = false;  // admitted after every earlier operation (barrier)
   Fingerprint fingerprint = {};
   TimeNs deadline = kNever;
+  std::shared_ptr<const StandIn> stand_in;  // null: the buffers are the caller's own memory
   std::shared_ptr<OperationSink> sink;
 };
 
@@ -131,6 +133,22 @@ class LaneRun final : public Runnable {
   std::vector<iovec> pieces_;
 };
 
+struct AddressRange {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+  bool is_empty() const { return begin == end; }
+  bool overlaps(const AddressRange& other) const {
+    return !is_empty() && !other.is_empty() && begin < other.end && other.begin < end;
+  }
+};
+
+// What a call reads or writes: blocks of a call, or the ranges for which they stand in.
+struct MemoryList {
+  std::span<const Block> blocks;
+  size_t element_bytes = 1;
+  std::span<const StandIn::Range> ranges;
+};
+
 class Operation {
  public:
   Operation(OperationSpec spec, RunQueue& run_queue, const Device& device, BufferPool& pool,
@@ -159,6 +177,9 @@ class Operation {
   friend class OperationQueue;
 
   const ChunkGeometry& geometry(int block) const { return geometry_[static_cast<size_t>(block)]; }
+  MemoryList reads() const;
+  MemoryList writes() const;
+  void measure_memory();
   int64_t longest_chunk(const LaneCode& code) const;
   int count_iterations(const LaneCode& code) const;
   void on_lane_finished();
@@ -169,6 +190,10 @@ class Operation {
   BufferPool& pool_;
   OperationQueue& queue_;
   size_t element_bytes_;
+  // From the first to the last byte that is written, and that is used at all: two operations whose
+  // extents lie apart are not looked at closer.
+  AddressRange written_;
+  AddressRange used_;
   std::vector<ChunkGeometry> geometry_;  // per block of the output, then of the input
   int64_t scratch_chunk_elements_ = 0;
   PooledBuffer scratch_;

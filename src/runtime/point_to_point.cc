@@ -138,6 +138,10 @@ void PointToPoint::sweep() {
 
 void PointToPoint::send(MessageSpec spec) {
   note_deadline(spec);
+  if (spec.stand_in != nullptr && spec.stand_in->copy_in) {
+    const Status copied = spec.stand_in->copy_in();
+    if (!copied.is_ok()) fail_(copied);
+  }
   Link& link = *spec.link;
   Peer& peer = peers_[&link];
   const uint64_t offer = peer.next_offer++;
@@ -148,7 +152,7 @@ void PointToPoint::send(MessageSpec spec) {
     peer.eager_bytes_out += bytes;
     if (bytes > 0) peer.eager_sizes.emplace(offer, bytes);
     link.send_offer(communicator_, offer, entry, {spec.data, bytes});
-    complete(spec);
+    complete(spec, true);
     return;
   }
   link.send_offer(communicator_, offer, entry, {});
@@ -226,7 +230,7 @@ void PointToPoint::match(MessageSpec receive, Link& link, uint64_t offer, const 
       std::memcpy(receive.data, message.data(), message.size());
       link.send_match(communicator_, offer, {});
     }
-    complete(receive);
+    complete(receive, false);
     return;
   }
   const uint64_t transfer = peers_[&link].next_transfer++;
@@ -256,9 +260,13 @@ void PointToPoint::on_match(Link& link, uint64_t offer, const MatchEntry& entry)
   transfers_.back()->wake();
 }
 
-void PointToPoint::complete(MessageSpec& spec) {
+void PointToPoint::complete(MessageSpec& spec, bool is_send) {
   ++completed_count_;
-  if (spec.sink != nullptr) spec.sink->on_complete(Status::ok());
+  Status status;
+  if (!is_send && spec.stand_in != nullptr && spec.stand_in->copy_out)
+    status = spec.stand_in->copy_out();
+  if (!status.is_ok()) fail_(status);
+  if (spec.sink != nullptr) spec.sink->on_complete(status);
 }
 
 void PointToPoint::on_transfer_over(Transfer& transfer) {
@@ -268,7 +276,7 @@ void PointToPoint::on_transfer_over(Transfer& transfer) {
   MCCL_CHECK(found != transfers_.end());
   over_.push_back(std::move(*found));
   transfers_.erase(found);
-  complete(transfer.spec());
+  complete(transfer.spec(), transfer.is_send());
 }
 
 void PointToPoint::settle(const Status& failure) {

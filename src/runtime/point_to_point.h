@@ -41,6 +41,7 @@ struct MessageSpec {
   DataType dtype = DataType::Float32;
   int64_t tag = 0;
   TimeNs deadline = kNever;
+  std::shared_ptr<const StandIn> stand_in;
   std::shared_ptr<MessageSink> sink;
 
   size_t bytes() const { return static_cast<size_t>(count) * dtype_bytes(dtype); }
@@ -108,7 +109,7 @@ class PointToPoint {
   void match(MessageSpec receive, Link& link, uint64_t offer, const OfferEntry& entry,
              std::span<const std::byte> message);
   bool agrees(const MessageSpec& receive, const Link& link, const OfferEntry& entry);
-  void complete(MessageSpec& spec);
+  void complete(MessageSpec& spec, bool is_send);
   void on_transfer_over(Transfer& transfer);
   std::string describe(const MessageSpec& spec, bool is_send) const;
   std::string describe_offers(const MessageSpec& receive) const;

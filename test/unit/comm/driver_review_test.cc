@@ -57,7 +57,7 @@ TEST(DriverReview, AnEventThatACallerTookIsHandledAlsoWhenItsWorkIsDoneByThen) {
   };
   Driver driver(bench.engine, bench.wires, false);
   driver.set_wait_policy({.spin_ns = 0, .yield_ns = 0});
-  EXPECT_TRUE(driver.wait(is_done, kNever, {}).is_ok());
+  EXPECT_TRUE(driver.door()->wait(is_done, -1, {}).is_ok());
   EXPECT_EQ(bench.wires.accepts, 1);
 }
 
@@ -75,7 +75,7 @@ TEST(DriverReview, TheDestructorWaitsForACallerWhoseWorkIsDone) {
   std::optional<Driver> driver(std::in_place, bench.engine, wires, false);
   driver->set_wait_policy({.spin_ns = 0, .yield_ns = 0});
   std::thread caller(
-      [&, waiting = &*driver] { EXPECT_TRUE(waiting->wait(is_done, kNever, {}).is_ok()); });
+      [&, door = driver->door()] { EXPECT_TRUE(door->wait(is_done, -1, {}).is_ok()); });
   {
     std::unique_lock lock(wires.mutex);
     wires.changed.wait(lock, [&] { return wires.inside == 1; });

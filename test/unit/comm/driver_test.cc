@@ -72,7 +72,7 @@ TEST(Driver, EndsAWaitAtItsDeadline) {
   Quiet quiet;
   Driver driver(quiet.engine, quiet.wires, false);
   const std::atomic<bool> is_done{false};
-  const Status status = driver.wait(is_done, quiet.clock.now(), {});
+  const Status status = driver.door()->wait(is_done, 0, {});
   EXPECT_EQ(status.code(), StatusCode::Timeout);
   EXPECT_EQ(status.message(), "the wait timed out");
 }
@@ -82,7 +82,7 @@ TEST(Driver, EndsAWaitWhenItsPredicateSaysSo) {
   Driver driver(quiet.engine, quiet.wires, false);
   const std::atomic<bool> is_done{false};
   int questions = 0;
-  const Status status = driver.wait(is_done, kNever, [&] { return ++questions == 2; });
+  const Status status = driver.door()->wait(is_done, -1, [&] { return ++questions == 2; });
   EXPECT_EQ(status.code(), StatusCode::Aborted);
   EXPECT_EQ(status.message(), "the wait was interrupted");
   EXPECT_EQ(questions, 2);
@@ -92,7 +92,34 @@ TEST(Driver, DoesNotWaitForWhatIsDone) {
   Quiet quiet;
   Driver driver(quiet.engine, quiet.wires, false);
   const std::atomic<bool> is_done{true};
-  EXPECT_TRUE(driver.wait(is_done, 0, [] { return true; }).is_ok());
+  EXPECT_TRUE(driver.door()->wait(is_done, 0, [] { return true; }).is_ok());
+}
+
+// A predicate may run a signal handler, and that may do anything.
+TEST(Driver, MayBeDestroyedByThePredicateOfAWait) {
+  Quiet quiet;
+  auto driver = std::make_unique<Driver>(quiet.engine, quiet.wires, true);
+  const std::shared_ptr<DriverDoor> door = driver->door();
+  std::atomic<bool> is_done{false};
+  const Status status = door->wait(is_done, -1, [&] {
+    driver.reset();
+    return false;
+  });
+  EXPECT_TRUE(status.is_ok());
+  EXPECT_EQ(driver, nullptr);
+}
+
+TEST(Driver, MayBeWaitedForByThePredicateOfAWait) {
+  Quiet quiet;
+  Driver driver(quiet.engine, quiet.wires, false);
+  const std::atomic<bool> is_done{false};
+  Status inner;
+  const Status outer = driver.door()->wait(is_done, -1, [&] {
+    inner = driver.door()->wait(is_done, 0, {});
+    return true;
+  });
+  EXPECT_EQ(inner.code(), StatusCode::Timeout);
+  EXPECT_EQ(outer.code(), StatusCode::Aborted);
 }
 
 TEST(WaitPolicy, SpinsWhereEveryRankHasACoreElseYields) {
