@@ -1,104 +1,57 @@
+// Life of a group, posting of calls, coalescing. Every call of torch ends in post().
 #include "backend.h"
 
 #include <ATen/ATen.h>
-#include <ATen/MemoryOverlap.h>
-#include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "comm/endpoint_core.h"
 #include "torch_store.h"
+#include "work_group.h"
 
 namespace mccl {
 namespace {
 
-// ReduceOp and dtype names for refusals, with what is served.
-ReduceOp reduce_op_of(const c10d::ReduceOp& op) {
-  switch (op.op_) {
-    case c10d::ReduceOp::SUM:
-      return ReduceOp::Sum;
-    case c10d::ReduceOp::AVG:
-      return ReduceOp::Avg;
-    case c10d::ReduceOp::MIN:
-      return ReduceOp::Min;
-    case c10d::ReduceOp::MAX:
-      return ReduceOp::Max;
-    default:
+c10d::ErrorType error_type_of(StatusCode code) {
+  switch (code) {
+    case StatusCode::Ok:
+      return c10d::ErrorType::SUCCESS;
+    case StatusCode::Timeout:
+      return c10d::ErrorType::TIMEOUT;
+    case StatusCode::PeerLost:
+      return c10d::ErrorType::REMOTE_ERROR;
+    case StatusCode::InvalidArgument:
+    case StatusCode::Unsupported:
+    case StatusCode::NotProven:
+    case StatusCode::Mismatch:
+    case StatusCode::Network:
+    case StatusCode::Aborted:
+    case StatusCode::Internal:
       break;
   }
-  static constexpr const char* kNames[] = {"SUM",  "AVG", "PRODUCT", "MIN",        "MAX",
-                                           "BAND", "BOR", "BXOR",    "PREMUL_SUM", "UNUSED"};
-  C10_THROW_ERROR(NotImplementedError,
-                  c10::str("mccl: ReduceOp.", kNames[static_cast<size_t>(op.op_)],
-                           " is not supported; supported are SUM, AVG, MIN, MAX"));
+  return c10d::ErrorType::COMM_ERROR;
 }
 
-// Of a call that only moves elements, or of one that reduces them.
-DataType dtype_of(const at::Tensor& tensor, bool reduces) {
-  switch (tensor.scalar_type()) {
-    case at::kFloat:
-      return DataType::Float32;
-    case at::kBFloat16:
-      return DataType::BFloat16;
-    case at::kLong:
-      return DataType::Int64;
-    case at::kInt:
-      if (!reduces) return DataType::Int32;
-      break;
-    case at::kByte:
-      if (!reduces) return DataType::UInt8;
-      break;
-    default:
-      break;
-  }
-  C10_THROW_ERROR(NotImplementedError,
-                  c10::str("mccl: dtype ", tensor.scalar_type(),
-                           " is not supported; supported are "
-                           "torch.float32, torch.bfloat16, torch.int64, torch.int32",
-                           reduces ? "" : ", torch.uint8"));
+bool is_point_to_point(c10d::OpType type) {
+  return type == c10d::OpType::SEND || type == c10d::OpType::RECV ||
+         type == c10d::OpType::RECVANYSOURCE;
 }
 
-const at::Tensor& single(const std::vector<at::Tensor>& tensors, const char* call) {
+}  // namespace
+
+const at::Tensor& only_tensor(const std::vector<at::Tensor>& tensors, const char* call) {
   TORCH_CHECK_VALUE(tensors.size() == 1, "mccl: ", call, " takes one tensor per rank, not ",
                     tensors.size());
   return tensors[0];
 }
 
-void check_tensor(const at::Tensor& tensor, const char* call) {
-  if (!tensor.device().is_cpu())
-    C10_THROW_ERROR(NotImplementedError,
-                    c10::str("mccl: ", call, " of a tensor on ", tensor.device(),
-                             " is not supported; supported is cpu"));
-  if (tensor.layout() != at::kStrided)
-    C10_THROW_ERROR(NotImplementedError,
-                    c10::str("mccl: ", call, " of a ", tensor.layout(),
-                             " tensor is not supported; supported are strided tensors"));
-}
-
-void check_output(const at::Tensor& tensor, const char* call) {
-  check_tensor(tensor, call);
-  TORCH_CHECK_VALUE(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, "mccl: the output of ",
-                    call, " has elements that share memory (an expanded tensor); pass a clone");
-}
-
-// The tensor itself, or a contiguous stand-in.
-at::Tensor stage(const at::Tensor& tensor, bool copies_in) {
-  if (tensor.is_contiguous()) return tensor;
-  const at::NoGradGuard no_grad;
-  return copies_in ? tensor.detach().contiguous()
-                   : at::empty(tensor.sizes(), tensor.options().requires_grad(false));
-}
-
-void add_copy(const at::Tensor& from, const at::Tensor& to, std::vector<CopyBack>& copies) {
-  if (!from.is_same(to)) copies.push_back({from, to.detach()});
-}
-
-}  // namespace
-
 // One per process while any group lives: made by the first, destroyed with the last.
 struct Backend::Shared {
   pid_t pid = getpid();
+  std::atomic<bool> has_noted_staging{false};
   std::unique_ptr<Endpoint> endpoint;
   CompletionThread completions;
 };
@@ -124,6 +77,7 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
     : c10d::Backend(rank, size),
       hooks_(std::move(hooks)),
       options_(std::move(options)),
+      timeout_(options_->timeout),
       shared_(share(master_address)) {
   init();
   TorchStore meeting_place(store);
@@ -145,182 +99,146 @@ Backend::~Backend() {
   hooks_.without_lock([this] { shutdown(); });
 }
 
+c10::intrusive_ptr<c10d::Backend::Options> Backend::getBackendOptions() {
+  auto copy = c10::make_intrusive<Options>(*options_);
+  copy->timeout = timeout_.load();
+  return copy;
+}
+
+Backend::Living Backend::living() {
+  const std::lock_guard lock(mutex_);
+  return {shared_, communicator_};
+}
+
+Backend::Living Backend::check_living() {
+  Living found = living();
+  TORCH_CHECK_WITH(DistBackendError, found.communicator != nullptr,
+                   "mccl: the process group was shut down");
+  return found;
+}
+
 void Backend::shutdown() {
-  std::shared_ptr<Communicator> leaving;
-  std::shared_ptr<Shared> shared;
+  Living leaving;
   {
     const std::lock_guard lock(mutex_);
-    leaving = std::move(communicator_);
-    shared = std::move(shared_);
+    leaving = {std::move(shared_), std::move(communicator_)};
+    coalescing_.reset();
   }
-  if (shared != nullptr && shared->pid != getpid()) {
+  if (leaving.shared != nullptr && leaving.shared->pid != getpid()) {
     // A forked child: the threads to end and join are the parent's. Nothing here is its own.
-    (void)new std::shared_ptr<Communicator>(std::move(leaving));
-    (void)new std::shared_ptr<Shared>(std::move(shared));
+    (void)new Living(std::move(leaving));
     return;
   }
-  leaving.reset();
-  shared.reset();  // the last group's ends the completion thread, after what it has to run
+  leaving.communicator.reset();
+  leaving.shared.reset();  // the last group's ends the completion thread, after what it has to run
 }
 
 void Backend::abort() {
-  std::shared_ptr<Shared> shared;  // outlives the communicator, which refers to it
-  std::shared_ptr<Communicator> communicator;
-  {
-    const std::lock_guard lock(mutex_);
-    communicator = communicator_;
-    shared = shared_;
-  }
-  if (communicator != nullptr) communicator->abort("abort() was called");
+  const Living found = living();
+  if (found.communicator != nullptr) found.communicator->abort("abort() was called");
 }
 
-Backend::WorkPointer Backend::post(c10d::OpType type, const char* title, Tensors inputs,
-                                   Tensors outputs, std::vector<CopyBack> copies,
-                                   std::chrono::milliseconds timeout, bool is_async,
-                                   const Post& post) {
-  std::shared_ptr<Shared> shared;  // outlives the communicator, which refers to it
-  std::shared_ptr<Communicator> communicator;
-  {
-    const std::lock_guard lock(mutex_);
-    communicator = communicator_;
-    shared = shared_;
-  }
-  TORCH_CHECK_WITH(DistBackendError, communicator != nullptr,
-                   "mccl: the process group was shut down");
-  auto work = c10::make_intrusive<TorchWork>(getRank(), type, title, std::move(inputs),
-                                             std::move(outputs), std::move(copies),
-                                             hooks_.take_interrupt, shared->completions, !is_async);
+void Backend::note_staging(const Call& call, Shared& shared) {
+  const uint64_t bytes = call.staging.staged_bytes();
+  if (bytes == 0) return;
+  ++staged_calls_;
+  staged_bytes_ += bytes;
+  if (shared.has_noted_staging.exchange(true)) return;
+  shared.endpoint->core().logger().info(
+      std::string(call.title.text) + " copies " + std::to_string(bytes) +
+      " bytes through memory of ours, since a tensor is not contiguous, shares memory with another "
+      "or is scaled; later copies are counted in mccl.stats() only");
+}
+
+Backend::WorkPointer Backend::post(Call call) {
+  const Living found = check_living();
+  note_staging(call, *found.shared);
+  const Title& title = call.title;
+  CallMemory memory = call.staging.take_memory();
+  memory.outputs = std::move(call.outputs);
+  memory.finish = std::move(call.finish);
+  auto work = c10::make_intrusive<TorchWork>(getRank(), title.type, title.text, std::move(memory),
+                                             hooks_.take_interrupt, found.shared->completions,
+                                             !title.is_async);
   CallOptions options;
-  const std::chrono::milliseconds limit =
-      timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
-  options.timeout_ns = std::chrono::nanoseconds(limit).count();
-  options.will_wait = !is_async;
+  options.timeout_ns = std::chrono::nanoseconds(limit_of(title.timeout)).count();
+  options.will_wait = !title.is_async;
   // Held by the engine until the operation is over; a dropped Work completes all the same.
-  options.on_complete = [work](const Status& status) { work->on_operation_over(status); };
-  Result<std::shared_ptr<mccl::Work>> posted = post(*communicator, std::move(options));
+  options.on_complete = [work, error = error_](const Status& status) {
+    auto expected = c10d::ErrorType::SUCCESS;
+    error->compare_exchange_strong(expected, error_type_of(status.code()));
+    work->on_operation_over(status);
+  };
+  Result<std::shared_ptr<mccl::Work>> posted =
+      call.start(*found.communicator, call.staging.dtype(), std::move(options));
   throw_unless_ok(posted.status());
   work->set_work(std::move(posted).value());
-  ++collective_count_;
+  if (!is_point_to_point(title.type)) ++collective_count_;
+  const std::lock_guard lock(mutex_);
+  if (coalescing_.has_value() && coalescing_thread_ == std::this_thread::get_id())
+    coalescing_->push_back(work);
   return work;
 }
 
-Backend::WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  const at::Tensor tensor = single(tensors, "all_reduce");
-  check_output(tensor, "all_reduce");
-  // DDP reduces its map of used parameters as int32. The kernels have int64, whose sums, cut to 32
-  // bits again, are the same.
-  const bool is_widened = tensor.scalar_type() == at::kInt;
-  const DataType dtype = is_widened ? DataType::Int64 : dtype_of(tensor, true);
-  const ReduceOp op = reduce_op_of(options.reduceOp);
-  const at::Tensor staged = is_widened
-                                ? tensor.to(at::kLong, false, false, at::MemoryFormat::Contiguous)
-                                : stage(tensor, true);
-  std::vector<CopyBack> copies;
-  add_copy(staged, tensor, copies);
-  void* data = staged.data_ptr();
-  const int64_t count = staged.numel();
-  return post(c10d::OpType::ALLREDUCE, "mccl:all_reduce", {tensor, staged}, {tensor},
-              std::move(copies), options.timeout, options.asyncOp,
-              [=](Communicator& communicator, CallOptions call) {
-                return communicator.all_reduce(data, data, count, dtype, op, std::move(call));
-              });
+Backend::WorkPointer Backend::post_all(c10d::OpType type, std::vector<Call> calls) {
+  std::vector<WorkPointer> parts;
+  for (Call& call : calls) parts.push_back(post(std::move(call)));
+  return combine(type, std::move(parts));
 }
 
-Backend::WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
-  const at::Tensor tensor = single(tensors, "broadcast");
-  check_output(tensor, "broadcast");
-  const DataType dtype = dtype_of(tensor, false);
-  const int root = static_cast<int>(options.rootRank);
-  const bool is_root = root == getRank();
-  const at::Tensor staged = stage(tensor, is_root);
-  std::vector<CopyBack> copies;
-  if (!is_root) add_copy(staged, tensor, copies);
-  void* data = staged.data_ptr();
-  const int64_t count = staged.numel();
-  return post(c10d::OpType::BROADCAST, "mccl:broadcast", {tensor, staged}, {tensor},
-              std::move(copies), options.timeout, options.asyncOp,
-              [=](Communicator& communicator, CallOptions call) {
-                return communicator.broadcast(data, count, dtype, root, std::move(call));
-              });
+Backend::WorkPointer Backend::combine(c10d::OpType type, std::vector<WorkPointer> parts) {
+  if (parts.size() == 1) return parts[0];
+  return c10::make_intrusive<WorkGroup>(getRank(), type, std::move(parts));
 }
 
-Backend::WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
-                                        const c10d::AllgatherOptions& options) {
-  const at::Tensor& input = single(inputs, "all_gather");
-  TORCH_CHECK_VALUE(outputs.size() == 1, "mccl: all_gather takes one list of outputs, not ",
-                    outputs.size());
-  return gather_blocks(c10d::OpType::ALLGATHER, "mccl:all_gather", input, outputs[0], outputs[0],
-                       options);
+void Backend::startCoalescing() {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK_VALUE(!coalescing_.has_value(), "mccl: coalescing has begun already");
+  coalescing_.emplace();
+  coalescing_thread_ = std::this_thread::get_id();
 }
 
-Backend::WorkPointer Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
-                                              const c10d::AllgatherOptions& options) {
-  check_output(output, "all_gather_into_tensor");
-  TORCH_CHECK_VALUE(output.is_contiguous(),
-                    "mccl: the output of all_gather_into_tensor must be contiguous");
-  TORCH_CHECK_VALUE(output.numel() == input.numel() * getSize(),
-                    "mccl: the output of all_gather_into_tensor has ", output.numel(),
-                    " elements, ", getSize(), " ranks with ", input.numel(), " each need ",
-                    input.numel() * getSize());
-  const at::NoGradGuard no_grad;
-  const at::Tensor flat = output.detach().view({-1});
-  Tensors blocks;
-  for (int rank = 0; rank < getSize(); ++rank)
-    blocks.push_back(flat.narrow(0, rank * input.numel(), input.numel()));
-  return gather_blocks(c10d::OpType::_ALLGATHER_BASE, "mccl:all_gather_into_tensor", input,
-                       std::move(blocks), {output}, options);
-}
-
-Backend::WorkPointer Backend::gather_blocks(c10d::OpType type, const char* title,
-                                            const at::Tensor& input, Tensors blocks,
-                                            Tensors outputs,
-                                            const c10d::AllgatherOptions& options) {
-  check_tensor(input, "all_gather");
-  TORCH_CHECK_VALUE(static_cast<int>(blocks.size()) == getSize(), "mccl: all_gather has ",
-                    blocks.size(), " outputs for ", getSize(), " ranks");
-  const at::Tensor& own = blocks[static_cast<size_t>(getRank())];
-  TORCH_CHECK_VALUE(own.numel() == input.numel(), "mccl: all_gather's own input has ",
-                    input.numel(), " elements, its output ", own.numel());
-  const at::Tensor staged_input = stage(input, true);
-  Tensors held = {input, staged_input};
-  std::vector<CopyBack> copies;
-  std::vector<OutputBlock> places;
-  for (const at::Tensor& block : blocks) {
-    check_output(block, "all_gather");
-    TORCH_CHECK_VALUE(block.scalar_type() == input.scalar_type(), "mccl: all_gather's input is ",
-                      input.scalar_type(), ", an output is ", block.scalar_type());
-    const at::Tensor staged = stage(block, false);
-    add_copy(staged, block, copies);
-    held.push_back(staged);
-    places.push_back({staged.data_ptr(), staged.numel()});
+Backend::WorkPointer Backend::endCoalescing() {
+  std::vector<WorkPointer> parts;
+  {
+    const std::lock_guard lock(mutex_);
+    TORCH_CHECK_VALUE(coalescing_.has_value(), "mccl: coalescing ends that has not begun");
+    parts = std::move(*coalescing_);
+    coalescing_.reset();
   }
-  const DataType dtype = dtype_of(input, false);
-  const void* data = staged_input.const_data_ptr();
-  return post(type, title, std::move(held), std::move(outputs), std::move(copies), options.timeout,
-              options.asyncOp, [=](Communicator& communicator, CallOptions call) {
-                return communicator.all_gather(data, places, dtype, std::move(call));
-              });
+  return combine(c10d::OpType::COALESCED, std::move(parts));
 }
 
-Backend::WorkPointer Backend::barrier(const c10d::BarrierOptions& options) {
-  return post(c10d::OpType::BARRIER, "mccl:barrier", {}, {}, {}, options.timeout, options.asyncOp,
-              [](Communicator& communicator, CallOptions call) {
-                return communicator.barrier(std::move(call));
-              });
+void Backend::check_member(const char* what, int64_t rank) const {
+  if (rank >= 0 && rank < getSize()) return;
+  std::string known;
+  const std::vector<uint64_t>& globals = options_->global_ranks_in_group;
+  if (!globals.empty()) {
+    known = c10::str(" (global ranks ", c10::Join(", ", globals), ")");
+    const auto found = std::find(globals.begin(), globals.end(), static_cast<uint64_t>(rank));
+    if (found != globals.end())
+      known += c10::str("; global rank ", rank, " is group rank ", found - globals.begin());
+  }
+  TORCH_CHECK_VALUE(false, "mccl: ", what, " is group rank ", rank,
+                    "; this group has group ranks 0 to ", getSize() - 1, known);
+}
+
+void Backend::check_peer(const char* what, int64_t rank) const {
+  check_member(what, rank);
+  TORCH_CHECK_VALUE(rank != getRank(), "mccl: ", what, " is group rank ", rank,
+                    ", which is this rank; copy the tensor instead");
+}
+
+std::chrono::milliseconds Backend::limit_of(std::chrono::milliseconds timeout) const {
+  return timeout == c10d::kUnsetTimeout ? timeout_.load() : timeout;
 }
 
 CommunicatorStats Backend::stats() {
-  const std::lock_guard lock(mutex_);
-  TORCH_CHECK_WITH(DistBackendError, communicator_ != nullptr,
-                   "mccl: the process group was shut down");
-  return communicator_->stats();
+  return check_living().communicator->stats();
 }
 
 std::string Backend::explain(Collective collective, int64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  TORCH_CHECK_WITH(DistBackendError, communicator_ != nullptr,
-                   "mccl: the process group was shut down");
-  return communicator_->explain(collective, bytes);
+  return check_living().communicator->explain(collective, bytes);
 }
 
 }  // namespace mccl

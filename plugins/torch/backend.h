@@ -1,18 +1,22 @@
-// The c10d back end "mccl": turns tensors into calls of a Communicator. Thin: layouts, programs,
-// errors and waiting live below.
+// The c10d back end "mccl": turns tensors into calls of a Communicator. Thin: layouts live in
+// staging.h, names of types and operations in reduction.h; programs, errors and waiting below. Life
+// and posting: backend.cc; the calls: collectives.cc, sparse.cc, point_to_point.cc.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
 #include "mccl/communicator.h"
+#include "staging.h"
 #include "torch_work.h"
 
 namespace mccl {
@@ -24,6 +28,12 @@ struct InterpreterHooks {
   TakeInterrupt take_interrupt;
   // Runs the function without the interpreter lock, if this thread holds it.
   std::function<void(const std::function<void()>&)> without_lock;
+};
+
+// Copies made because of layouts or of a PREMUL_SUM's factor.
+struct StagingStats {
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
 };
 
 class Backend final : public c10d::Backend {
@@ -41,47 +51,129 @@ class Backend final : public c10d::Backend {
   ~Backend() override;
 
   const std::string getBackendName() const override { return "mccl"; }
-  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
-  void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
+  // A copy: torch's splitting of groups writes into what it gets.
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override;
+  // Of calls from now on that name no timeout of their own.
+  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return collective_count_; }
+  c10d::ErrorType getError() override { return *error_; }
 
   using Tensors = std::vector<at::Tensor>;
   using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+  using Splits = std::vector<int64_t>;
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  // Blocks until all ranks have called it: how much there is to move is not known before.
+  WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPointer allreduce_coalesced(Tensors& tensors,
+                                  const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPointer allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                         const c10d::AllgatherOptions& options) override;
   WorkPointer _allgather_base(at::Tensor& output, at::Tensor& input,
                               const c10d::AllgatherOptions& options) override;
+  WorkPointer allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                                  const c10d::AllgatherOptions& options) override;
+  WorkPointer allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions& options) override;
+  WorkPointer gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                     const c10d::GatherOptions& options) override;
+  WorkPointer scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                      const c10d::ScatterOptions& options) override;
+  WorkPointer reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                             const c10d::ReduceScatterOptions& options) override;
+  WorkPointer _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                   const c10d::ReduceScatterOptions& options) override;
+  WorkPointer reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::ReduceScatterOptions& options) override;
+  WorkPointer alltoall_base(at::Tensor& output, at::Tensor& input, Splits& output_splits,
+                            Splits& input_splits, const c10d::AllToAllOptions& options) override;
+  WorkPointer alltoall(Tensors& outputs, Tensors& inputs,
+                       const c10d::AllToAllOptions& options) override;
+  WorkPointer send(Tensors& tensors, int destination, int tag) override;
+  WorkPointer recv(Tensors& tensors, int source, int tag) override;
+  WorkPointer recvAnysource(Tensors& tensors, int tag) override;
   WorkPointer barrier(const c10d::BarrierOptions& options) override;
+  // Throws on every rank when one is not there within the limit; the group has then failed.
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool waits_for_all) override;
+
+  // Calls of this thread between the two start at once; the Work of the end stands for all.
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override;
+  WorkPointer endCoalescing() override;
 
   // Fails everything in flight, here and at the peers. Any thread, idempotent, does not block.
   void abort() override;
-  // Leaves the group; nothing works afterwards. Bounded. Idempotent.
+  // Leaves the group; nothing works afterwards. Bounded. Idempotent. Also from a callback of a
+  // Future.
   void shutdown() override;
 
   CommunicatorStats stats();
+  StagingStats staging_stats() const { return {staged_calls_, staged_bytes_}; }
   std::string explain(Collective collective, int64_t bytes);
 
  private:
   struct Shared;  // the process-wide endpoint and completion thread
-  using Post = std::function<Result<std::shared_ptr<mccl::Work>>(Communicator&, CallOptions)>;
+  struct Living {
+    std::shared_ptr<Shared> shared;  // first: outlives the communicator, which refers to it
+    std::shared_ptr<Communicator> communicator;
+  };
+  // What torch knows a call by.
+  struct Title {
+    c10d::OpType type;
+    const char* text;
+    std::chrono::milliseconds timeout;
+    bool is_async;  // false: the caller waits next
+  };
+  // A call that has passed every check and waits to be posted.
+  struct Call {
+    Title title;
+    Staging staging;
+    Tensors outputs;  // the Future's value
+    std::function<Result<std::shared_ptr<mccl::Work>>(Communicator&, DataType, CallOptions)> start;
+    std::function<void()> finish = {};  // makes the outputs out of what came, if need be
+  };
 
-  // Makes the TorchWork, posts, and ties the two together. `is_async` false: the caller waits next.
-  WorkPointer post(c10d::OpType type, const char* title, Tensors inputs, Tensors outputs,
-                   std::vector<CopyBack> copies, std::chrono::milliseconds timeout, bool is_async,
-                   const Post& post);
-  WorkPointer gather_blocks(c10d::OpType type, const char* title, const at::Tensor& input,
-                            Tensors blocks, Tensors outputs, const c10d::AllgatherOptions& options);
+  // Both empty after shutdown().
+  Living living();
+  // As above; throws after shutdown().
+  Living check_living();
+  // Makes the TorchWork, starts the operation, and ties the two together.
+  WorkPointer post(Call call);
+  // One Work over all. No call is made before all have passed their checks.
+  WorkPointer post_all(c10d::OpType type, std::vector<Call> calls);
+  Call reduce_one(const Title& title, const at::Tensor& tensor, const Reduction& reduction) const;
+  Call gather_blocks(const Title& title, const at::Tensor& input, const Tensors& blocks) const;
+  Call gather_into(const Title& title, const at::Tensor& output, const at::Tensor& input) const;
+  Call scatter_sum(const Title& title, const at::Tensor& output, const at::Tensor& input,
+                   const Reduction& reduction) const;
+  // ValueError, in both numberings, unless it is a rank of this group.
+  void check_member(const char* what, int64_t rank) const;
+  // As above, and not this rank.
+  void check_peer(const char* what, int64_t rank) const;
+  std::chrono::milliseconds limit_of(std::chrono::milliseconds timeout) const;
+  WorkPointer combine(c10d::OpType type, std::vector<WorkPointer> parts);
+  void note_staging(const Call& call, Shared& shared);
   static std::shared_ptr<Shared> share(const std::string& master_address);
 
   InterpreterHooks hooks_;
   c10::intrusive_ptr<Options> options_;
+  std::atomic<std::chrono::milliseconds> timeout_;
   std::shared_ptr<Shared> shared_;
-  std::mutex mutex_;  // guards communicator_ against shutdown() from another thread
+  std::mutex mutex_;  // guards what follows: shutdown() may come from another thread
   std::shared_ptr<Communicator> communicator_;
+  std::optional<std::vector<WorkPointer>> coalescing_;  // since startCoalescing()
+  std::thread::id coalescing_thread_;
   std::atomic<uint64_t> collective_count_{0};
+  std::atomic<uint64_t> staged_calls_{0};
+  std::atomic<uint64_t> staged_bytes_{0};
+  // Shared with operations in flight, which may outlive this object.
+  std::shared_ptr<std::atomic<c10d::ErrorType>> error_ =
+      std::make_shared<std::atomic<c10d::ErrorType>>(c10d::ErrorType::SUCCESS);
 };
+
+// The only tensor of a list that c10d made for many devices: ValueError otherwise.
+const at::Tensor& only_tensor(const std::vector<at::Tensor>& tensors, const char* call);
 
 }  // namespace mccl

@@ -5,6 +5,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "backend.h"
+#include "base/dtype.h"
 
 namespace py = pybind11;
 
@@ -37,7 +38,7 @@ void without_lock(const std::function<void()>& action) {
   }
 }
 
-py::dict to_dict(const CommunicatorStats& stats) {
+py::dict to_dict(const CommunicatorStats& stats, const StagingStats& staging) {
   py::list programs;
   for (const ProgramCount& count : stats.programs) {
     py::dict program;
@@ -60,6 +61,8 @@ py::dict to_dict(const CommunicatorStats& stats) {
   result["write_calls"] = stats.write_calls;
   result["read_calls"] = stats.read_calls;
   result["parked_bytes"] = stats.parked_bytes;
+  result["staged_calls"] = staging.calls;
+  result["staged_bytes"] = staging.bytes;
   return result;
 }
 
@@ -73,8 +76,13 @@ c10::intrusive_ptr<Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& 
 
 std::string explain(Backend& backend, const std::string& collective, int64_t bytes) {
   const std::optional<Collective> found = find_collective(collective);
-  TORCH_CHECK_VALUE(found.has_value(), "mccl: no collective is called \"", collective,
-                    "\"; there are all_reduce, all_gather, broadcast");
+  if (!found.has_value()) {
+    std::string known;
+    for (const Collective one : all_collectives())
+      known += (known.empty() ? "" : ", ") + std::string(collective_name(one));
+    TORCH_CHECK_VALUE(false, "mccl: no collective is called \"", collective, "\"; there are ",
+                      known);
+  }
   const py::gil_scoped_release release;
   return backend.explain(*found, bytes);
 }
@@ -101,7 +109,7 @@ PYBIND11_MODULE(_C, module) {
                const py::gil_scoped_release release;
                stats = self.stats();
              }
-             return to_dict(stats);
+             return to_dict(stats, self.staging_stats());
            })
       .def("explain", &explain, py::arg("collective"), py::arg("bytes"));
 }

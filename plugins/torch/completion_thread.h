@@ -1,21 +1,20 @@
-// Where Works and Futures complete: callbacks of a Future may run Python, which must never happen
-// on the engine's thread or under its token.
+// Runs the ends of operations: copies back into views, completes Works and Futures. Callbacks of
+// Futures may run Python, call collectives, or block; so none of this happens on a thread that
+// moves data.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 namespace mccl {
 
 class CompletionThread {
  public:
-  CompletionThread() : thread_([this] { run(); }) {}
+  CompletionThread();
   // Runs what was posted, then ends. The caller must not hold the interpreter lock, which a
-  // callback may want.
+  // callback may want. From a task of its own the thread is let go instead: it runs the rest after
+  // that task and ends by itself.
   ~CompletionThread();
   CompletionThread(const CompletionThread&) = delete;
   CompletionThread& operator=(const CompletionThread&) = delete;
@@ -24,13 +23,11 @@ class CompletionThread {
   void post(std::function<void()> task);
 
  private:
-  void run();
+  struct Queue;
+  static void run(Queue& queue);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool is_stopping_ = false;
-  std::thread thread_;  // last: starts when the rest exists
+  std::shared_ptr<Queue> queue_;  // shared with the thread, which may outlive this object
+  std::thread thread_;
 };
 
 }  // namespace mccl

@@ -1,7 +1,7 @@
 #include "torch_work.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 
 #include <exception>
@@ -39,15 +39,12 @@ std::exception_ptr to_exception(const Status& status) {
   return nullptr;
 }
 
-TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> inputs,
-                     std::vector<at::Tensor> outputs, std::vector<CopyBack> copies,
+TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, CallMemory memory,
                      TakeInterrupt take_interrupt, CompletionThread& completions,
                      bool completes_in_wait)
-    : c10d::Work(rank, type, title, inputs),
-      inputs_(std::move(inputs)),
-      outputs_(std::move(outputs)),
-      copies_(std::move(copies)),
-      has_copies_(!copies_.empty()),
+    : c10d::Work(rank, type, title, memory.inputs),
+      memory_(std::move(memory)),
+      has_end_(!memory_.copies.empty() || memory_.finish != nullptr),
       completions_(completions),
       completes_in_wait_(completes_in_wait),
       take_interrupt_(std::move(take_interrupt)),
@@ -91,19 +88,23 @@ void TorchWork::complete() {
   std::exception_ptr error = to_exception(over_status_);
   if (error == nullptr) {
     try {
-      const at::NoGradGuard no_grad;
-      for (CopyBack& copy : copies_) copy.to.copy_(copy.from);
+      // Also into tensors of inference mode, which only its own threads may write otherwise.
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      for (CopyBack& copy : memory_.copies) copy.to.copy_(copy.from);
+      if (memory_.finish) memory_.finish();
     } catch (...) {
       error = std::current_exception();
     }
   }
-  copies_.clear();
-  inputs_.clear();
+  memory_.copies.clear();
+  memory_.inputs.clear();
+  memory_.others.clear();
+  memory_.finish = {};
   finish(error);  // first: a callback of the Future may wait for this very work
   if (error != nullptr) {
     future_->setError(error);
   } else {
-    future_->markCompleted(c10::IValue(outputs_));
+    future_->markCompleted(c10::IValue(memory_.outputs));
   }
 }
 
@@ -113,7 +114,7 @@ bool TorchWork::completes_in_wait() {
 }
 
 bool TorchWork::isCompleted() {
-  if (!has_copies_) return work_->is_done();
+  if (!has_end_) return work_->is_done();
   const std::lock_guard lock(mutex_);
   return completed_;
 }
@@ -129,13 +130,13 @@ bool TorchWork::wait(std::chrono::milliseconds timeout) {
     interrupt = take_interrupt_();
     return interrupt != nullptr;
   });
-  // Who needs the copies does not queue behind other completions, or behind itself in a callback.
-  if (work_->is_done() && (has_copies_ || completes_in_wait()) && claim()) complete();
+  // Who needs the end does not queue behind other completions, or behind itself in a callback.
+  if (work_->is_done() && (has_end_ || completes_in_wait()) && claim()) complete();
   // Also when the work was done meanwhile: the signal has been taken and would be lost.
   if (interrupt != nullptr) std::rethrow_exception(interrupt);
   throw_unless_ok(status);
-  if (!has_copies_) return true;
-  // The data is here; another thread is copying it back.
+  if (!has_end_) return true;
+  // The data is here; another thread is doing the rest.
   std::unique_lock lock(mutex_);
   cv_.wait(lock, [this] { return completed_; });
   if (exception_ != nullptr) std::rethrow_exception(exception_);

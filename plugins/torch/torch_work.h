@@ -22,6 +22,16 @@ struct CopyBack {
   at::Tensor to;
 };
 
+// The tensors of a call.
+struct CallMemory {
+  std::vector<at::Tensor> inputs;   // the caller's, shown in profiles
+  std::vector<at::Tensor> others;   // the caller's outputs and memory of ours
+  std::vector<at::Tensor> outputs;  // the value of the Future
+  std::vector<CopyBack> copies;
+  // After the copies: makes the outputs out of what came. May be empty.
+  std::function<void()> finish;
+};
+
 // The exception that Python sees for a Status: ValueError, DistBackendError, DistNetworkError.
 std::exception_ptr to_exception(const Status& status);
 // Throws it unless the status is ok.
@@ -35,8 +45,7 @@ class TorchWork final : public c10d::Work {
   // `completions` outlives the work's operation. With `completes_in_wait` the caller is expected to
   // wait() next, and that thread completes the work itself: waking another thread for it would cost
   // more than a small operation does.
-  TorchWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> inputs,
-            std::vector<at::Tensor> outputs, std::vector<CopyBack> copies,
+  TorchWork(int rank, c10d::OpType type, const char* title, CallMemory memory,
             TakeInterrupt take_interrupt, CompletionThread& completions, bool completes_in_wait);
 
   // The work that this object stands for; called once, right after it was posted.
@@ -47,7 +56,9 @@ class TorchWork final : public c10d::Work {
 
   bool isCompleted() override;
   bool isSuccess() const override;
-  std::vector<at::Tensor> result() override { return outputs_; }
+  // The sender's group rank, of a receive that is done.
+  int sourceRank() const override { return work_ ? work_->source_rank() : -1; }
+  std::vector<at::Tensor> result() override { return memory_.outputs; }
   void synchronize() override { wait(kNoTimeout); }
   // Blocks without the interpreter lock (the binding releases it). Throws the operation's error.
   bool wait(std::chrono::milliseconds timeout) override;
@@ -58,15 +69,13 @@ class TorchWork final : public c10d::Work {
   // Whether this thread is the one that completes the work; true once, after the operation is over.
   bool claim();
   bool completes_in_wait();
-  // Copies back, completes the Future, drops the tensors. By whoever claimed; callbacks may run
-  // Python.
+  // Copies back, completes the Future, drops all tensors but the outputs. By whoever claimed;
+  // callbacks may run Python.
   void complete();
 
   std::shared_ptr<mccl::Work> work_;
-  std::vector<at::Tensor> inputs_;  // kept alive until completion
-  std::vector<at::Tensor> outputs_;
-  std::vector<CopyBack> copies_;
-  bool has_copies_;
+  CallMemory memory_;
+  bool has_end_;  // something is left to do when the operation is over
   CompletionThread& completions_;
   // Under mutex_: who completes.
   bool completes_in_wait_;

@@ -60,6 +60,7 @@ def create_backend(options, backend_options=None):
     own = backend_options if isinstance(backend_options, native.Options) else native.Options()
     timeout = options.timeout
     own._timeout = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+    own.global_ranks_in_group = options.global_ranks_in_group  # for messages
     backend = native.Backend(
         options.store,
         options.group_rank,
@@ -100,7 +101,8 @@ def stats(group=None) -> dict:
     """What the communicator of `group` (default: the world) has done so far.
 
     `programs` lists, in the order of first use, which program served how many calls and bytes of
-    which collective, and the reason why it was chosen. Byte and call counters of sockets are those
+    which collective, and the reason why it was chosen. `staged_calls` and `staged_bytes` count the
+    copies that layouts made necessary. Byte and call counters of sockets are those
     of the process, all groups together.
     """
     return _backend_of(group).stats()

@@ -12,8 +12,6 @@ import torch.distributed as dist
 
 import ranks as rank_processes
 
-REDUCED = "torch.float32, torch.bfloat16, torch.int64, torch.int32"
-
 
 def raised_by(call):
     try:
@@ -21,71 +19,6 @@ def raised_by(call):
     except Exception as error:
         return f"{type(error).__name__}: {error}".splitlines()[0]
     return "no error"
-
-
-def ask_for_unsupported_calls(rank, rank_count):
-    ones = torch.ones(2)
-    texts = {
-        "PRODUCT": raised_by(lambda: dist.all_reduce(ones, dist.ReduceOp.PRODUCT)),
-        "BAND": raised_by(lambda: dist.all_reduce(torch.ones(2, dtype=torch.int64),
-                                                  dist.ReduceOp.BAND)),
-        "float64": raised_by(lambda: dist.all_reduce(ones.double())),
-        "uint8": raised_by(lambda: dist.all_reduce(ones.byte())),
-        "float16": raised_by(lambda: dist.broadcast(ones.half(), 0)),
-        "sparse": raised_by(lambda: dist.all_reduce(ones.to_sparse())),
-    }
-    dist.all_reduce(ones)
-    assert ones.tolist() == [float(rank_count)] * 2  # the group is as good as before
-    return texts
-
-
-def test_unsupported_ops_and_dtypes_name_what_is_supported(few_ranks):
-    for texts in few_ranks.call(ask_for_unsupported_calls):
-        ops = "is not supported; supported are SUM, AVG, MIN, MAX"
-        assert texts == {
-            "PRODUCT": f"NotImplementedError: mccl: ReduceOp.PRODUCT {ops}",
-            "BAND": f"NotImplementedError: mccl: ReduceOp.BAND {ops}",
-            "float64": "NotImplementedError: mccl: dtype Double is not supported; supported are "
-                       + REDUCED,
-            "uint8": "NotImplementedError: mccl: dtype Byte is not supported; supported are "
-                     + REDUCED,
-            "float16": f"NotImplementedError: mccl: dtype Half is not supported; supported are "
-                       f"{REDUCED}, torch.uint8",
-            "sparse": "NotImplementedError: mccl: all_reduce of a Sparse tensor is not supported; "
-                      "supported are strided tensors",
-        }
-
-
-def ask_for_missing_collectives(rank, rank_count):
-    ones = torch.ones(rank_count)
-    parts = [torch.ones(1) for _ in range(rank_count)]
-    return [
-        raised_by(lambda: dist.reduce_scatter_tensor(torch.ones(1), ones)),
-        raised_by(lambda: dist.reduce(ones, 0)),
-        raised_by(lambda: dist.all_to_all_single(torch.ones(rank_count), ones)),
-        raised_by(lambda: dist.scatter(torch.ones(1), parts if rank == 0 else None, 0)),
-        raised_by(lambda: dist.gather(torch.ones(1), parts if rank == 0 else None, 0)),
-    ]
-
-
-def test_collectives_that_are_not_there_are_refused_by_name(two_ranks):
-    for texts in two_ranks.call(ask_for_missing_collectives):
-        for text in texts:
-            pattern = r"(RuntimeError|NotImplementedError): .*mccl.* does not support"
-            assert re.match(pattern, text), text
-
-
-def gather_wrong_shapes(rank, rank_count):
-    assert "mccl: the output of all_gather_into_tensor has 5 elements, " in raised_by(
-        lambda: dist.all_gather_into_tensor(torch.empty(5), torch.ones(2)))
-    assert "mccl: all_gather's own input has 2 elements, its output 3" in raised_by(
-        lambda: dist.all_gather([torch.empty(3) for _ in range(rank_count)], torch.ones(2)))
-    assert "outputs for" in raised_by(lambda: dist.all_gather([torch.empty(2)], torch.ones(2)))
-    dist.all_reduce(torch.ones(1))
-
-
-def test_wrong_outputs_are_refused_before_anything_is_sent(few_ranks):
-    few_ranks.call(gather_wrong_shapes)
 
 
 def call_differently(rank, rank_count, what):

@@ -10,6 +10,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import AllgatherOptions
 
 import ranks as rank_processes
 
@@ -240,3 +241,93 @@ def wait_for_an_alarm(rank, rank_count):
 def test_what_a_signal_handler_raises_ends_a_wait():
     with rank_processes.Ranks(2) as ranks:
         assert ranks.call(wait_for_an_alarm) == ["AlarmError: the handler's own exception", ""]
+
+
+def destroy_in_a_callback(rank, rank_count):
+    rank_processes.init()
+    tensor = torch.full((1000,), 1.0)
+    future = dist.all_reduce(tensor, async_op=True).get_future()
+    if rank == 0:
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        future = future.then(lambda _: backend.shutdown())
+    rank_processes.go(f"set {rank}")
+    future.wait()
+    for other in range(rank_count):
+        rank_processes.await_go(f"set {other}")
+    dist.destroy_process_group()
+    rank_processes.init()  # with a completion thread of its own
+    dist.all_reduce(tensor, async_op=True).get_future().wait()
+    dist.destroy_process_group()
+    return tensor[0].item()
+
+
+def test_a_callback_may_destroy_its_process_group():
+    with rank_processes.Ranks(2, initialises=False) as ranks:
+        assert ranks.call(destroy_in_a_callback) == [4.0, 4.0]
+        assert ranks.close() == [0, 0]
+
+
+def profile_calls(rank, rank_count):
+    with torch.profiler.profile(record_shapes=True) as profile:
+        dist.all_reduce(torch.ones(3, 2))
+        dist.broadcast(torch.ones(5), 0, async_op=True).wait()
+        dist.all_gather([torch.empty(4) for _ in range(rank_count)], torch.ones(4))
+        with dist._coalescing_manager():
+            dist.all_reduce(torch.ones(7))
+            dist.all_reduce(torch.ones(8))
+    return sorted((event.name, event.input_shapes) for event in profile.events()
+                  if event.name.startswith("mccl:"))
+
+
+def test_the_profiler_shows_every_call_with_its_inputs(few_ranks):
+    for events in few_ranks.call(profile_calls):
+        assert events == [("mccl:all_gather", [[4]]), ("mccl:all_reduce", [[3, 2]]),
+                          ("mccl:all_reduce", [[7]]), ("mccl:all_reduce", [[8]]),
+                          ("mccl:broadcast", [[5]])]
+
+
+def coalesce_by_hand(rank, rank_count):
+    group = dist.group.WORLD
+    tensors = [torch.full((100 * (index + 1),), float(rank)) for index in range(4)]
+    copies = [torch.empty(rank_count * 3), torch.full((3,), float(rank))]
+    with dist._coalescing_manager(group, torch.device("cpu"), async_ops=True) as manager:
+        for tensor in tensors:
+            group.allreduce([tensor], dist.AllreduceOptions())
+        group._allgather_base(copies[0], copies[1], AllgatherOptions())
+    (work,) = manager.works
+    outputs = work.get_future().wait()
+    assert [output.numel() for output in outputs] == [100, 200, 300, 400, 3 * rank_count]
+    assert work.is_completed() and work.is_success() and work.exception() is None
+    work.wait()
+    total = rank_count * (rank_count - 1) / 2
+    assert all(tensor[0].item() == tensor[-1].item() == total for tensor in tensors)
+    assert copies[0].tolist() == [float(r) for r in range(rank_count) for _ in range(3)]
+    backend = group._get_backend(torch.device("cpu"))
+    with pytest.raises(ValueError, match="coalescing ends that has not begun"):
+        backend._end_coalescing()
+
+
+def test_one_work_stands_for_all_that_was_coalesced(ranks):
+    ranks.call(coalesce_by_hand)
+
+
+def see_the_error_in_every_place(rank, rank_count):
+    rank_processes.init()
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    dist.barrier()  # an abort reaches those that are connected
+    work = dist.all_reduce(torch.ones(4), async_op=True) if rank == 0 else None
+    if rank == 1:
+        backend.abort()
+        return True
+    with pytest.raises(dist.DistBackendError, match="abort"):
+        work.wait()
+    future = work.get_future()
+    with pytest.raises(RuntimeError, match="abort"):
+        future.wait()
+    assert wait_until(lambda: work.exception() is not None)
+    return work.is_completed() and not work.is_success()
+
+
+def test_an_error_is_in_the_work_and_in_the_future():
+    with rank_processes.Ranks(2, initialises=False) as ranks:
+        assert ranks.call(see_the_error_in_every_place) == [True, True]

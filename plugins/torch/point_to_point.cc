@@ -1,0 +1,106 @@
+// Sends, receives, and the barrier that is made of them.
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "backend.h"
+
+namespace mccl {
+namespace {
+
+using c10d::OpType;
+
+// Tags of torch are ints; ours lie beside them.
+constexpr int64_t kArrivalTag = int64_t{1} << 40;
+constexpr int64_t kDepartureTag = kArrivalTag + 1;
+
+}  // namespace
+
+Backend::WorkPointer Backend::send(Tensors& tensors, int destination, int tag) {
+  const at::Tensor& tensor = only_tensor(tensors, "send");
+  check_peer("send's destination", destination);
+  Staging staging("send", tensor.scalar_type(), moved_elements(tensor.scalar_type()));
+  const InputBlock block = staging.input(tensor);
+  return post({{OpType::SEND, "mccl:send", c10d::kUnsetTimeout, true},
+               std::move(staging),
+               {tensor},
+               [=](Communicator& communicator, DataType dtype, CallOptions call) {
+                 return communicator.send(block.data, block.count, dtype, destination, tag,
+                                          std::move(call));
+               }});
+}
+
+Backend::WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
+  const at::Tensor& tensor = only_tensor(tensors, "recv");
+  check_peer("recv's source", source);
+  Staging staging("recv", tensor.scalar_type(), moved_elements(tensor.scalar_type()));
+  const OutputBlock block = staging.output(tensor);
+  staging.show(tensor);
+  return post({{OpType::RECV, "mccl:recv", c10d::kUnsetTimeout, true},
+               std::move(staging),
+               {tensor},
+               [=](Communicator& communicator, DataType dtype, CallOptions call) {
+                 return communicator.recv(block.data, block.count, dtype, source, tag,
+                                          std::move(call));
+               }});
+}
+
+Backend::WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
+  const at::Tensor& tensor = only_tensor(tensors, "recv");
+  Staging staging("recv", tensor.scalar_type(), moved_elements(tensor.scalar_type()));
+  const OutputBlock block = staging.output(tensor);
+  staging.show(tensor);
+  return post({{OpType::RECVANYSOURCE, "mccl:recvAnySource", c10d::kUnsetTimeout, true},
+               std::move(staging),
+               {tensor},
+               [=](Communicator& communicator, DataType dtype, CallOptions call) {
+                 return communicator.recv_any_source(block.data, block.count, dtype, tag,
+                                                     std::move(call));
+               }});
+}
+
+void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool waits_for_all) {
+  const Living found = check_living();
+  CallOptions limits;
+  limits.timeout_ns = std::chrono::nanoseconds(limit_of(options.timeout)).count();
+  limits.will_wait = true;
+  std::byte token{};
+  const auto wait_for = [&](Result<std::shared_ptr<mccl::Work>> posted) {
+    throw_unless_ok(posted.status());
+    return posted.value()->wait();
+  };
+  if (getRank() != 0) {
+    throw_unless_ok(
+        wait_for(found.communicator->send(&token, 1, DataType::UInt8, 0, kArrivalTag, limits)));
+    throw_unless_ok(
+        wait_for(found.communicator->recv(&token, 1, DataType::UInt8, 0, kDepartureTag, limits)));
+    return;
+  }
+  // All limits run from now on; the first to pass ends the group, and with it what is still open.
+  std::vector<std::byte> tokens(static_cast<size_t>(getSize()));
+  std::vector<std::shared_ptr<mccl::Work>> arrivals;
+  for (int rank = 1; rank < getSize(); ++rank) {
+    Result<std::shared_ptr<mccl::Work>> posted = found.communicator->recv(
+        &tokens[static_cast<size_t>(rank)], 1, DataType::UInt8, rank, kArrivalTag, limits);
+    throw_unless_ok(posted.status());
+    arrivals.push_back(std::move(posted).value());
+  }
+  std::vector<int> missing;
+  Status cause;
+  for (size_t index = 0; index < arrivals.size(); ++index) {
+    const Status status = arrivals[index]->wait();
+    if (status.is_ok()) continue;
+    if (cause.is_ok()) cause = status;
+    if (missing.empty() || waits_for_all) missing.push_back(static_cast<int>(index) + 1);
+  }
+  TORCH_CHECK_WITH(DistBackendError, missing.empty(), "mccl: rank",
+                   missing.size() == 1 ? " " : "s ", c10::Join(", ", missing),
+                   " did not reach monitoredBarrier within ", limit_of(options.timeout).count(),
+                   " ms: ", cause.message());
+  for (int rank = 1; rank < getSize(); ++rank)
+    throw_unless_ok(wait_for(
+        found.communicator->send(&token, 1, DataType::UInt8, rank, kDepartureTag, limits)));
+}
+
+}  // namespace mccl

@@ -1,0 +1,100 @@
+#include "reduction.h"
+
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+
+namespace mccl {
+namespace {
+
+// Our spelling of a torch type; empty for those that no dtype of ours stands for.
+std::string_view spelling_of(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return "float64";
+    case at::kFloat:
+      return "float32";
+    case at::kHalf:
+      return "float16";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kLong:
+      return "int64";
+    case at::kInt:
+      return "int32";
+    case at::kShort:
+      return "int16";
+    case at::kChar:
+      return "int8";
+    case at::kUInt64:
+      return "uint64";
+    case at::kUInt32:
+      return "uint32";
+    case at::kUInt16:
+      return "uint16";
+    case at::kByte:
+      return "uint8";
+    case at::kBool:
+      return "bool";
+    case at::kComplexFloat:
+      return "complex64";
+    case at::kComplexDouble:
+      return "complex128";
+    case at::kFloat8_e4m3fn:
+      return "float8_e4m3fn";
+    case at::kFloat8_e5m2:
+      return "float8_e5m2";
+    case at::kFloat8_e4m3fnuz:
+      return "float8_e4m3fnuz";
+    case at::kFloat8_e5m2fnuz:
+      return "float8_e5m2fnuz";
+    default:
+      return {};
+  }
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  C10_THROW_ERROR(NotImplementedError, "mccl: " + what);
+}
+
+}  // namespace
+
+Reduction reduction_of(const c10d::ReduceOp& op) {
+  static constexpr const char* kNames[] = {"sum", "avg",     "product", "min",
+                                           "max", "bit_and", "bit_or",  "bit_xor"};
+  if (op.op_ == c10d::ReduceOp::PREMUL_SUM) {
+    const auto* factor = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+    TORCH_CHECK_VALUE(factor != nullptr, "mccl: ReduceOp.PREMUL_SUM comes without its factor");
+    if (factor->tensor_factor.defined()) return {ReduceOp::Sum, factor->tensor_factor};
+    return {ReduceOp::Sum, at::scalar_tensor(factor->double_factor, at::kDouble)};
+  }
+  if (op.op_ < c10d::ReduceOp::PREMUL_SUM) {
+    const std::optional<ReduceOp> found = find_reduce_op(kNames[op.op_]);
+    if (found.has_value()) return {*found};
+    refuse(std::string(kNames[op.op_]) + " is not supported");
+  }
+  refuse(
+      "this ReduceOp is not supported; supported are SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, "
+      "BXOR and PREMUL_SUM");
+}
+
+Elements moved_elements(at::ScalarType type) {
+  const std::optional<DataType> found = find_dtype(spelling_of(type));
+  if (found.has_value()) return {*found};
+  if (c10::isQIntType(type)) refuse(c10::str("quantized tensors (", type, ") are not supported"));
+  return {DataType::UInt8, static_cast<int64_t>(c10::elementSize(type))};
+}
+
+Elements reduced_elements(at::ScalarType type, const Reduction& reduction) {
+  if (reduction.factor.has_value() && !c10::isFloatingType(type))
+    refuse(c10::str("premul_sum of ", spelling_of(type),
+                    " is not supported; the factor needs a floating-point type"));
+  const bool is_sum = reduction.op == ReduceOp::Sum || reduction.op == ReduceOp::Avg;
+  if (c10::isComplexType(type) && is_sum)
+    return {moved_elements(c10::toRealValueType(type)).dtype, 2};
+  const std::optional<DataType> found = find_dtype(spelling_of(type));
+  if (found.has_value()) return {*found};
+  refuse(c10::str(reduce_op_name(reduction.op), " of ", type,
+                  " is not supported; convert to a type that mccl reduces, such as float32"));
+}
+
+}  // namespace mccl
