@@ -9,6 +9,7 @@
 
 #include "algorithms/catalog.h"
 #include "base/dtype.h"
+#include "base/dtype.h"
 #include "comm/posted_work.h"
 #include "ir/collective.h"
 #include "planner/explain.h"
