@@ -9,7 +9,6 @@
 
 #include "algorithms/catalog.h"
 #include "base/dtype.h"
-#include "base/dtype.h"
 #include "comm/posted_work.h"
 #include "ir/collective.h"
 #include "planner/explain.h"
@@ -36,6 +35,17 @@ uint64_t moved_bytes(const Call& call) {
   if (call.collective == Collective::AllToAll)
     for (const Block& block : call.buffers.input) elements += block.count;
   return static_cast<uint64_t>(elements) * dtype_bytes(call.dtype);
+}
+
+// Of an all_gather or a reduce_scatter, where every rank names the lengths of all blocks: equal
+// sums may hide different ones.
+uint32_t hash_lengths(const Call& call) {
+  uint64_t hash = 0;
+  const bool is_gather = call.collective == Collective::AllGather;
+  if (is_gather || call.collective == Collective::ReduceScatter)
+    for (const Block& block : is_gather ? call.buffers.output : call.buffers.input)
+      hash = (hash ^ static_cast<uint64_t>(block.count)) * 0x9e3779b97f4a7c15ULL + 1;
+  return static_cast<uint32_t>(hash >> 32);
 }
 
 Status check_equal_blocks(const Call& call, const std::string& algorithm) {
@@ -307,13 +317,13 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
                 .instances = instances,
                 .slice_elements = cut.value().slice_bytes / element_bytes,
                 .messages = static_cast<uint32_t>(kMessagesOwnedPerStream)};
+  spec.fingerprint = pack_fingerprint({call.collective, call.dtype, call.op, call.root, call.count,
+                                       plan.hash, hash_lengths(call), call.waits_for_earlier});
   spec.buffers = std::move(call.buffers);
   spec.dtype = call.dtype;
   spec.op = call.op;
   spec.rank_count = rank_count();
   spec.waits_for_earlier = call.waits_for_earlier;
-  spec.fingerprint =
-      pack_fingerprint({call.collective, call.dtype, call.op, call.root, call.count, plan.hash});
   const TimeNs timeout =
       options.timeout_ns < 0 ? endpoint_.config().timeout_ns : options.timeout_ns;
   spec.deadline = deadline_after(clock.now(), timeout);

@@ -13,11 +13,11 @@ struct Packed {
   uint8_t collective;
   uint8_t dtype;
   uint8_t op;
-  uint8_t reserved;
+  uint8_t is_barrier;
   int32_t root;
   int64_t count;
   uint32_t plan_hash;
-  uint32_t reserved2;
+  uint32_t lengths_hash;
 };
 static_assert(sizeof(Packed) == sizeof(Fingerprint));
 
@@ -29,16 +29,18 @@ std::string name_of(Enum value, size_t count, std::string_view (*name)(Enum)) {
 }
 
 struct Words {
-  std::string collective, dtype, op, root, count, plan;
+  std::string collective, dtype, op, root, count, plan, lengths;
 };
 
 Words words_of(const CallSummary& call) {
-  return {name_of(call.collective, all_collectives().size(), &collective_name),
+  return {call.is_barrier ? "barrier"
+                          : name_of(call.collective, all_collectives().size(), &collective_name),
           name_of(call.dtype, all_data_types().size(), &dtype_name),
           name_of(call.op, all_reduce_ops().size(), &reduce_op_name),
           std::to_string(call.root),
           std::to_string(call.count),
-          fmt::format("{:08x}", call.plan_hash)};
+          fmt::format("{:08x}", call.plan_hash),
+          fmt::format("{:08x}", call.lengths_hash)};
 }
 
 }  // namespace
@@ -47,11 +49,11 @@ Fingerprint pack_fingerprint(const CallSummary& call) {
   const Packed packed{static_cast<uint8_t>(call.collective),
                       static_cast<uint8_t>(call.dtype),
                       static_cast<uint8_t>(call.op),
-                      0,
+                      call.is_barrier,
                       call.root,
                       call.count,
                       call.plan_hash,
-                      0};
+                      call.lengths_hash};
   Fingerprint fingerprint;
   std::memcpy(fingerprint.data(), &packed, sizeof(packed));
   return fingerprint;
@@ -65,7 +67,9 @@ CallSummary unpack_fingerprint(const Fingerprint& fingerprint) {
           static_cast<ReduceOp>(packed.op),
           packed.root,
           packed.count,
-          packed.plan_hash};
+          packed.plan_hash,
+          packed.lengths_hash,
+          packed.is_barrier != 0};
 }
 
 std::string describe_mismatch(uint64_t sequence, int own_rank, const Fingerprint& own,
@@ -82,6 +86,7 @@ std::string describe_mismatch(uint64_t sequence, int own_rank, const Fingerprint
   column("op", a.op, b.op);
   column("root", a.root, b.root);
   column("count", a.count, b.count);
+  column("lengths of the ranks' blocks", a.lengths, b.lengths);
   column("plan", a.plan, b.plan);
   text.back() = ';';
   return text + " all ranks must make the same calls in the same order";

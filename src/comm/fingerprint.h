@@ -15,8 +15,10 @@ struct CallSummary {
   DataType dtype = DataType::Float32;
   ReduceOp op = ReduceOp::Sum;
   int root = 0;
-  int64_t count = 0;  // elements of a block; of all blocks together for all_gather
+  int64_t count = 0;  // S in elements (src/algorithms/catalog.h); 0 for all_to_all
   uint32_t plan_hash = 0;
+  uint32_t lengths_hash = 0;  // of blocks whose lengths every rank names; else 0
+  bool is_barrier = false;    // an all_reduce that the caller knows as a barrier
   bool operator==(const CallSummary&) const = default;
 };
 

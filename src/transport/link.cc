@@ -93,7 +93,7 @@ void Link::send_match(uint64_t communicator, uint64_t offer, const MatchEntry& e
 }
 
 void Link::end_communicator(uint64_t communicator) {
-  ended_communicators_.insert(communicator);
+  if (left_communicators_.erase(communicator) == 0) ended_communicators_.insert(communicator);
   for (size_t index = 0; index < frame_count_; ++index) {
     OutFrame& frame = *frames_[(frame_head_ + index) % frames_.size()];
     if (frame.stream == nullptr || frame.stream->communicator_ != communicator) continue;

@@ -175,7 +175,10 @@ class Link {
   Status failure_;
   std::unordered_map<Key, std::unique_ptr<SendStream>, KeyHash> send_streams_;
   std::unordered_map<Key, std::unique_ptr<RecvStream>, KeyHash> recv_streams_;
+  // Ended here, while the peer may still send frames of it; and left by the peer, whose last frame
+  // of it that was, before it ended here. Each is forgotten when both have happened.
   std::unordered_set<uint64_t> ended_communicators_;
+  std::unordered_set<uint64_t> left_communicators_;
 
   // Writing.
   Hello own_hello_;

@@ -282,7 +282,8 @@ Status Link::finish_grants() {
 }
 
 Status Link::finish_leave() {
-  if (ended_communicators_.contains(header_.communicator)) return Status::ok();
+  if (ended_communicators_.erase(header_.communicator) > 0) return Status::ok();
+  left_communicators_.insert(header_.communicator);
   const std::string text(reinterpret_cast<const char*>(control_.data()), control_.size());
   const bool is_known = header_.sequence <= static_cast<uint64_t>(StatusCode::Internal);
   const StatusCode code =

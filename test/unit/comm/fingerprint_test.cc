@@ -22,7 +22,7 @@ std::string mismatch_with(const CallSummary& other) {
 
 TEST(Fingerprint, UnpacksWhatWasPacked) {
   const CallSummary call{Collective::Broadcast, DataType::Int64, ReduceOp::Max, 5,
-                         int64_t{1} << 40,      0xfeedbeef};
+                         int64_t{1} << 40,      0xfeedbeef,      0xfadedcab,    true};
   EXPECT_TRUE(unpack_fingerprint(pack_fingerprint(call)) == call);
 }
 
@@ -47,6 +47,13 @@ TEST(Fingerprint, NamesTheFieldThatDiffers) {
   other = kCall;
   other.plan_hash = 1;
   EXPECT_EQ(mismatch_with(other), begin + "plan 0badcafe against 00000001" + kEnd);
+  other = kCall;
+  other.lengths_hash = 1;
+  EXPECT_EQ(mismatch_with(other),
+            begin + "lengths of the ranks' blocks 00000000 against 00000001" + kEnd);
+  other = kCall;
+  other.is_barrier = true;
+  EXPECT_EQ(mismatch_with(other), begin + "collective all_reduce against barrier" + kEnd);
 }
 
 TEST(Fingerprint, NamesAllFieldsThatDiffer) {
