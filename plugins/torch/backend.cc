@@ -163,6 +163,7 @@ Backend::WorkPointer Backend::post(Call call) {
   CallOptions options;
   options.timeout_ns = std::chrono::nanoseconds(limit_of(title.timeout)).count();
   options.will_wait = !title.is_async;
+  options.stand_in = call.staging.take_stand_in();
   // Held by the engine until the operation is over; a dropped Work completes all the same.
   options.on_complete = [work, error = error_](const Status& status) {
     auto expected = c10d::ErrorType::SUCCESS;

@@ -94,10 +94,10 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool waits_f
     if (cause.is_ok()) cause = status;
     if (missing.empty() || waits_for_all) missing.push_back(static_cast<int>(index) + 1);
   }
-  TORCH_CHECK_WITH(DistBackendError, missing.empty(), "mccl: rank",
-                   missing.size() == 1 ? " " : "s ", c10::Join(", ", missing),
-                   " did not reach monitoredBarrier within ", limit_of(options.timeout).count(),
-                   " ms: ", cause.message());
+  TORCH_CHECK_WITH(
+      DistBackendError, missing.empty(), "mccl: Rank 0 timed out in monitoredBarrier: rank",
+      missing.size() == 1 ? " " : "s ", c10::Join(", ", missing), " did not reach it within ",
+      limit_of(options.timeout).count(), " ms: ", cause.message());
   for (int rank = 1; rank < getSize(); ++rank)
     throw_unless_ok(wait_for(
         found.communicator->send(&token, 1, DataType::UInt8, rank, kDepartureTag, limits)));

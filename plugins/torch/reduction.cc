@@ -85,9 +85,11 @@ Elements moved_elements(at::ScalarType type) {
 }
 
 Elements reduced_elements(at::ScalarType type, const Reduction& reduction) {
-  if (reduction.factor.has_value() && !c10::isFloatingType(type))
+  const bool is_scalable =
+      type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
+  if (reduction.factor.has_value() && !is_scalable)
     refuse(c10::str("premul_sum of ", spelling_of(type),
-                    " is not supported; the factor needs a floating-point type"));
+                    " is not supported; the factor needs float16, bfloat16, float32 or float64"));
   const bool is_sum = reduction.op == ReduceOp::Sum || reduction.op == ReduceOp::Avg;
   if (c10::isComplexType(type) && is_sum)
     return {moved_elements(c10::toRealValueType(type)).dtype, 2};

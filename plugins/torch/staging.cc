@@ -2,16 +2,40 @@
 
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/core/grad_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string>
+#include <utility>
 
 namespace mccl {
 namespace {
 
 bool is_plain(const at::Tensor& tensor) {
   return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
+
+// From the first byte of the tensor's elements to the last.
+StandIn::Range range_of(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return {};
+  int64_t last = 0;
+  for (int64_t dimension = 0; dimension < tensor.dim(); ++dimension)
+    last += (tensor.size(dimension) - 1) * tensor.stride(dimension);
+  return {tensor.const_data_ptr(), (last + 1) * tensor.element_size()};
+}
+
+// On the thread that drives the engine.
+Status run(const std::vector<std::function<void()>>& copies) {
+  try {
+    // No gradients, and also into tensors of inference mode.
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    for (const std::function<void()>& copy : copies) copy();
+    return Status::ok();
+  } catch (const std::exception& error) {
+    return Status(StatusCode::Internal, std::string("a copy of a tensor failed: ") + error.what());
+  }
 }
 
 }  // namespace
@@ -31,6 +55,8 @@ void Staging::check(const at::Tensor& tensor) const {
                     " are of one dtype; one is ", type_, ", another ", tensor.scalar_type());
 }
 
+// Copies name detached aliases of tensors: they are dropped by the thread that drives the engine,
+// which is to have no part in Python's objects.
 at::Tensor Staging::make_room(const at::Tensor& tensor) {
   at::Tensor room = at::empty(tensor.sizes(), at::TensorOptions().dtype(type_));
   staged_bytes_ += static_cast<uint64_t>(room.nbytes());
@@ -41,10 +67,10 @@ at::Tensor Staging::make_room(const at::Tensor& tensor) {
 InputBlock Staging::input(const at::Tensor& tensor) {
   check(tensor);
   memory_.inputs.push_back(tensor);
+  ranges_.reads.push_back(range_of(tensor));
   if (is_plain(tensor)) return {tensor.const_data_ptr(), count(tensor)};
-  const at::NoGradGuard no_grad;
   const at::Tensor room = make_room(tensor);
-  room.copy_(tensor);
+  copies_in_.push_back([room, source = tensor.detach()] { room.copy_(source); });
   return {room.const_data_ptr(), count(room)};
 }
 
@@ -52,9 +78,12 @@ InputBlock Staging::input(const at::Tensor& tensor, const Reduction& reduction) 
   if (!reduction.factor.has_value()) return input(tensor);
   check(tensor);
   memory_.inputs.push_back(tensor);
-  const at::NoGradGuard no_grad;
+  ranges_.reads.push_back(range_of(tensor));
   at::Tensor room = make_room(tensor);
-  at::mul_out(room, tensor.detach(), reduction.factor->reshape({}));
+  copies_in_.push_back(
+      [room, source = tensor.detach(), factor = reduction.factor->reshape({})]() mutable {
+        at::mul_out(room, source, factor);
+      });
   return {room.const_data_ptr(), count(room)};
 }
 
@@ -67,10 +96,11 @@ void Staging::check_writable(const at::Tensor& tensor) const {
 OutputBlock Staging::output(const at::Tensor& tensor) {
   check_writable(tensor);
   memory_.others.push_back(tensor);
+  ranges_.reads.push_back(range_of(tensor));
+  ranges_.writes.push_back(range_of(tensor));
   if (is_plain(tensor)) return {tensor.mutable_data_ptr(), count(tensor)};
-  const at::NoGradGuard no_grad;
   const at::Tensor room = make_room(tensor);
-  memory_.copies.push_back({room, tensor.detach()});
+  copies_out_.push_back([room, target = tensor.detach()] { target.copy_(room); });
   return {room.mutable_data_ptr(), count(room)};
 }
 
@@ -79,11 +109,21 @@ std::pair<InputBlock, OutputBlock> Staging::in_place(const at::Tensor& tensor,
   const OutputBlock written = output(tensor);
   if (reduction.factor.has_value()) return {input(tensor, reduction), written};
   memory_.inputs.push_back(tensor);
-  if (!memory_.copies.empty() && memory_.copies.back().from.const_data_ptr() == written.data) {
-    const at::NoGradGuard no_grad;
-    memory_.copies.back().from.copy_(tensor);
+  if (!is_plain(tensor)) {
+    const at::Tensor room = memory_.others.back();
+    copies_in_.push_back([room, source = tensor.detach()] { room.copy_(source); });
   }
   return {{written.data, written.count}, written};
+}
+
+std::shared_ptr<const StandIn> Staging::take_stand_in() {
+  if (copies_in_.empty() && copies_out_.empty()) return nullptr;
+  auto stand_in = std::make_shared<StandIn>(std::move(ranges_));
+  if (!copies_in_.empty())
+    stand_in->copy_in = [copies = std::move(copies_in_)] { return run(copies); };
+  if (!copies_out_.empty())
+    stand_in->copy_out = [copies = std::move(copies_out_)] { return run(copies); };
+  return stand_in;
 }
 
 void Staging::separate(std::vector<InputBlock>& inputs, const std::vector<OutputBlock>& outputs,
@@ -112,7 +152,9 @@ void Staging::separate(std::vector<InputBlock>& inputs, const std::vector<Output
     }
     if (!is_shared) continue;
     const at::Tensor copy = at::empty({input.count * element_bytes}, at::kByte);
-    std::memcpy(copy.mutable_data_ptr(), input.data, copy.nbytes());
+    copies_in_.push_back([copy, source = input.data] {
+      std::memcpy(copy.mutable_data_ptr(), source, copy.nbytes());
+    });
     staged_bytes_ += copy.nbytes();
     memory_.others.push_back(copy);
     input.data = copy.const_data_ptr();

@@ -1,9 +1,12 @@
 // The memory of one call as the communicator wants it: contiguous, row-major, not lazily
-// conjugated or negated. The only place that knows about layouts.
+// conjugated or negated. The only place that knows about layouts. What is not so gets a stand-in,
+// which the communicator fills when it is the call's turn and empties when the call is over.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -20,16 +23,15 @@ class Staging {
   Staging(const char* call, at::ScalarType type, Elements elements)
       : call_(call), type_(type), elements_(elements) {}
 
-  // Memory that is read: the tensor's own, or a copy made now.
+  // Memory that is read: the tensor's own, or a stand-in.
   InputBlock input(const at::Tensor& tensor);
   // As input, every element multiplied by the reduction's factor if it has one.
   InputBlock input(const at::Tensor& tensor, const Reduction& reduction);
-  // Memory that is written: the tensor's own, or a stand-in that is copied back when the call is
-  // over. ValueError for an expanded tensor.
+  // Memory that is written: the tensor's own, or a stand-in. ValueError for an expanded tensor.
   OutputBlock output(const at::Tensor& tensor);
   // The refusals of output(), without one.
   void check_writable(const at::Tensor& tensor) const;
-  // Read and written, one block for both.
+  // Read and written, one block for both unless the input is to be scaled.
   std::pair<InputBlock, OutputBlock> in_place(const at::Tensor& tensor, const Reduction& reduction);
 
   // Profiles show the tensor, which is an output so far, as what the call was made with.
@@ -41,12 +43,16 @@ class Staging {
                 int own_input, int own_output);
 
   DataType dtype() const { return elements_.dtype; }
-  // What the call has to keep alive, and what it has to do at its end.
+  // What the call has to keep alive.
   CallMemory take_memory() { return std::move(memory_); }
-  // Of the copies above, there and back counted once.
+  // Null when no stand-in was needed.
+  std::shared_ptr<const StandIn> take_stand_in();
+  // Of the stand-ins.
   uint64_t staged_bytes() const { return staged_bytes_; }
 
  private:
+  using Copies = std::vector<std::function<void()>>;
+
   void check(const at::Tensor& tensor) const;
   at::Tensor make_room(const at::Tensor& tensor);
   int64_t count(const at::Tensor& tensor) const { return tensor.numel() * elements_.parts; }
@@ -55,6 +61,9 @@ class Staging {
   at::ScalarType type_;
   Elements elements_;
   CallMemory memory_;
+  StandIn ranges_;  // its ranges; the copies are below
+  Copies copies_in_;
+  Copies copies_out_;
   uint64_t staged_bytes_ = 0;
 };
 

@@ -44,7 +44,7 @@ TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, CallMemory 
                      bool completes_in_wait)
     : c10d::Work(rank, type, title, memory.inputs),
       memory_(std::move(memory)),
-      has_end_(!memory_.copies.empty() || memory_.finish != nullptr),
+      has_end_(memory_.finish != nullptr || recordFunctionEndCallback_ != nullptr),
       completions_(completions),
       completes_in_wait_(completes_in_wait),
       take_interrupt_(std::move(take_interrupt)),
@@ -90,13 +90,11 @@ void TorchWork::complete() {
     try {
       // Also into tensors of inference mode, which only its own threads may write otherwise.
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
-      for (CopyBack& copy : memory_.copies) copy.to.copy_(copy.from);
       if (memory_.finish) memory_.finish();
     } catch (...) {
       error = std::current_exception();
     }
   }
-  memory_.copies.clear();
   memory_.inputs.clear();
   memory_.others.clear();
   memory_.finish = {};

@@ -15,20 +15,12 @@
 
 namespace mccl {
 
-// A result that was received into memory of ours and still has to be copied into the caller's
-// tensor.
-struct CopyBack {
-  at::Tensor from;
-  at::Tensor to;
-};
-
 // The tensors of a call.
 struct CallMemory {
   std::vector<at::Tensor> inputs;   // the caller's, shown in profiles
   std::vector<at::Tensor> others;   // the caller's outputs and memory of ours
   std::vector<at::Tensor> outputs;  // the value of the Future
-  std::vector<CopyBack> copies;
-  // After the copies: makes the outputs out of what came. May be empty.
+  // When the operation is over: makes the outputs out of what came. May be empty.
   std::function<void()> finish;
 };
 
@@ -69,13 +61,15 @@ class TorchWork final : public c10d::Work {
   // Whether this thread is the one that completes the work; true once, after the operation is over.
   bool claim();
   bool completes_in_wait();
-  // Copies back, completes the Future, drops all tensors but the outputs. By whoever claimed;
+  // Completes the Future, drops all tensors but the outputs. By whoever claimed;
   // callbacks may run Python.
   void complete();
 
   std::shared_ptr<mccl::Work> work_;
   CallMemory memory_;
-  bool has_end_;  // something is left to do when the operation is over
+  // Something is left to do when the operation is over that wait() has to see done: outputs to
+  // make, a profiler's event to end.
+  bool has_end_;
   CompletionThread& completions_;
   // Under mutex_: who completes.
   bool completes_in_wait_;

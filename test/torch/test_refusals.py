@@ -65,8 +65,8 @@ def test_reductions_without_meaning_are_refused_by_name(few_ranks):
             "float8": no + "sum of float8_e4m3fn is not supported; reduce in float16 or bfloat16",
             "float8 scale": no + "sum of Float8_e8m0fnu is not supported; convert to a type that "
                                  "mccl reduces, such as float32",
-            "premul int": no + "premul_sum of int32 is not supported; the factor needs a "
-                               "floating-point type",
+            "premul int": no + "premul_sum of int32 is not supported; the factor needs float16, "
+                               "bfloat16, float32 or float64",
             "quantized": no + "quantized tensors (QInt8) are not supported",
             "sparse max": no + "all_reduce of sparse tensors supports ReduceOp.SUM only",
             "sparse broadcast": no + "broadcast of a Sparse tensor is not supported; supported "

@@ -331,3 +331,20 @@ def see_the_error_in_every_place(rank, rank_count):
 def test_an_error_is_in_the_work_and_in_the_future():
     with rank_processes.Ranks(2, initialises=False) as ranks:
         assert ranks.call(see_the_error_in_every_place) == [True, True]
+
+
+def reduce_overlapping_views(rank, rank_count):
+    for _ in range(20):
+        matrix = torch.full((60, 50), 1.0)
+        works = [dist.all_reduce(matrix.t(), async_op=True),
+                 dist.all_reduce(matrix, async_op=True),
+                 dist.all_reduce(matrix[::2, 1::2], async_op=True),
+                 dist.broadcast(matrix.t(), 0, async_op=True)]
+        for work in works:
+            work.wait()
+        assert (matrix[1::2] == rank_count ** 2).all()
+        assert (matrix[::2, 1::2] == rank_count ** 3).all()
+
+
+def test_calls_on_views_of_the_same_memory_keep_their_order(ranks):
+    ranks.call(reduce_overlapping_views)
