@@ -62,7 +62,10 @@ std::shared_ptr<Backend::Shared> Backend::share(const std::string& master_addres
   static std::weak_ptr<Shared> shared;
   const std::lock_guard lock(mutex);
   std::shared_ptr<Shared> living = shared.lock();
-  if (living != nullptr) return living;
+  if (living != nullptr && living->pid == getpid()) return living;
+  if (living != nullptr)
+    // Forked: the threads of that endpoint are the parent's, so it can be neither used nor ended.
+    (void)new std::shared_ptr<Shared>(std::move(living));
   Result<std::unique_ptr<Endpoint>> endpoint = Endpoint::create({{}, master_address});
   throw_unless_ok(endpoint.status());
   living = std::make_shared<Shared>();

@@ -5,15 +5,16 @@
 
 #include <functional>
 #include <memory>
-#include <thread>
 
 namespace mccl {
 
+// One thread runs the tasks in their order. A task may wait for what a later one completes: when
+// nobody has taken a waiting task for a while, another thread is started.
 class CompletionThread {
  public:
   CompletionThread();
   // Runs what was posted, then ends. The caller must not hold the interpreter lock, which a
-  // callback may want. From a task of its own the thread is let go instead: it runs the rest after
+  // callback may want. From a task of its own that thread is let go instead: it runs the rest after
   // that task and ends by itself.
   ~CompletionThread();
   CompletionThread(const CompletionThread&) = delete;
@@ -25,9 +26,9 @@ class CompletionThread {
  private:
   struct Queue;
   static void run(Queue& queue);
+  static void watch(const std::shared_ptr<Queue>& queue);
 
-  std::shared_ptr<Queue> queue_;  // shared with the thread, which may outlive this object
-  std::thread thread_;
+  std::shared_ptr<Queue> queue_;  // shared with the threads, of which one may outlive this object
 };
 
 }  // namespace mccl

@@ -53,6 +53,9 @@ void Staging::check(const at::Tensor& tensor) const {
                              "COO tensors in all_reduce"));
   TORCH_CHECK_VALUE(tensor.scalar_type() == type_, "mccl: the tensors of ", call_,
                     " are of one dtype; one is ", type_, ", another ", tensor.scalar_type());
+  TORCH_CHECK_VALUE(tensor.numel() == 0 || tensor.const_data_ptr() != nullptr, "mccl: a tensor of ",
+                    call_, " has ", tensor.numel(),
+                    " elements and no memory: its storage was freed");
 }
 
 // Copies name detached aliases of tensors: they are dropped by the thread that drives the engine,
@@ -67,6 +70,7 @@ at::Tensor Staging::make_room(const at::Tensor& tensor) {
 InputBlock Staging::input(const at::Tensor& tensor) {
   check(tensor);
   memory_.inputs.push_back(tensor);
+  memory_.storages.push_back(tensor.storage());
   ranges_.reads.push_back(range_of(tensor));
   if (is_plain(tensor)) return {tensor.const_data_ptr(), count(tensor)};
   const at::Tensor room = make_room(tensor);
@@ -78,6 +82,7 @@ InputBlock Staging::input(const at::Tensor& tensor, const Reduction& reduction) 
   if (!reduction.factor.has_value()) return input(tensor);
   check(tensor);
   memory_.inputs.push_back(tensor);
+  memory_.storages.push_back(tensor.storage());
   ranges_.reads.push_back(range_of(tensor));
   at::Tensor room = make_room(tensor);
   copies_in_.push_back(
@@ -96,6 +101,7 @@ void Staging::check_writable(const at::Tensor& tensor) const {
 OutputBlock Staging::output(const at::Tensor& tensor) {
   check_writable(tensor);
   memory_.others.push_back(tensor);
+  memory_.storages.push_back(tensor.storage());
   ranges_.reads.push_back(range_of(tensor));
   ranges_.writes.push_back(range_of(tensor));
   if (is_plain(tensor)) return {tensor.mutable_data_ptr(), count(tensor)};

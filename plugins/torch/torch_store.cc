@@ -1,5 +1,6 @@
 #include "torch_store.h"
 
+#include <c10/util/Exception.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -11,8 +12,12 @@ namespace {
 // Between two looks at a key; a look is one round trip to the store.
 constexpr int kPauseMsMax = 50;
 
+// Of torch's own exceptions without the C++ stack that they carry.
 Status store_error(const std::exception& error) {
-  return Status(StatusCode::Network, std::string("the rendezvous store failed: ") + error.what());
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  return Status(StatusCode::Network,
+                std::string("the rendezvous store failed: ") +
+                    (of_torch != nullptr ? of_torch->what_without_backtrace() : error.what()));
 }
 
 }  // namespace

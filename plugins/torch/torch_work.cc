@@ -97,6 +97,7 @@ void TorchWork::complete() {
   }
   memory_.inputs.clear();
   memory_.others.clear();
+  memory_.storages.clear();
   memory_.finish = {};
   finish(error);  // first: a callback of the Future may wait for this very work
   if (error != nullptr) {

@@ -17,8 +17,11 @@ namespace mccl {
 
 // The tensors of a call.
 struct CallMemory {
-  std::vector<at::Tensor> inputs;   // the caller's, shown in profiles
-  std::vector<at::Tensor> others;   // the caller's outputs and memory of ours
+  std::vector<at::Tensor> inputs;  // the caller's, shown in profiles
+  std::vector<at::Tensor> others;  // the caller's outputs and memory of ours
+  // A tensor may be given other memory while the call runs (tensor.data = ...): this keeps the
+  // memory that the call has.
+  std::vector<c10::Storage> storages;
   std::vector<at::Tensor> outputs;  // the value of the Future
   // When the operation is over: makes the outputs out of what came. May be empty.
   std::function<void()> finish;
