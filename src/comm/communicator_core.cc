@@ -48,6 +48,18 @@ uint32_t hash_lengths(const Call& call) {
   return static_cast<uint32_t>(hash >> 32);
 }
 
+// What a long message may have outstanding: what is on its way during a round of its credits (law
+// L1: alpha * B and what a credit may wait behind), and one slice that is being taken.
+uint32_t count_message_slices(const LinkProfile& link) {
+  constexpr int64_t kSlicesMax = 64;
+  const auto on_its_way =
+      static_cast<int64_t>(static_cast<double>(link.costs.alpha_high_ns) * 2e-9 *
+                           static_cast<double>(link.costs.bytes_per_second)) +
+      link.frame_bytes;
+  return static_cast<uint32_t>(
+      std::clamp<int64_t>(2 + on_its_way / link.slice_bytes, 2, kSlicesMax));
+}
+
 Status check_equal_blocks(const Call& call, const std::string& algorithm) {
   for (const std::vector<Block>* blocks : {&call.buffers.input, &call.buffers.output})
     for (const Block& block : *blocks)
@@ -155,7 +167,9 @@ void CommunicatorCore::open() {
         group_ = &endpoint_.engine().open_group(agreement_.communicator, std::move(words));
         for (size_t rank = 0; rank < ranks.size(); ++rank)
           group_->members[ranks[rank].peer.process_id] = name_of(static_cast<int>(rank));
-        group_->messages.set_slice_bytes(static_cast<size_t>(agreement_.table.link.slice_bytes));
+        const LinkProfile& link = agreement_.table.link;
+        group_->messages.set_portions(static_cast<size_t>(link.slice_bytes),
+                                      count_message_slices(link));
       },
       true);
   const bool is_first = endpoint_.take_start_up_line();

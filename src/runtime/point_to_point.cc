@@ -10,9 +10,6 @@
 namespace mccl {
 namespace {
 
-// Messages of a long one that may be outstanding: enough to keep a fast link full with slices of
-// the plan's length.
-constexpr uint32_t kMessagesOutstanding = 4;
 // Offers that may wait for a receive; more is a program that never receives.
 constexpr size_t kUnexpectedMax = size_t{1} << 20;
 
@@ -85,7 +82,7 @@ class PointToPoint::ReceiveTransfer final : public Transfer {
  public:
   ReceiveTransfer(PointToPoint& messages, MessageSpec spec, RecvStream& stream, uint64_t transfer)
       : Transfer(messages, std::move(spec)), stream_(stream), transfer_(transfer) {
-    stream_.add_owner(this, transfer, kMessagesOutstanding,
+    stream_.add_owner(this, transfer, messages_.slice_count_,
                       std::min(bytes_, messages_.slice_bytes_));
   }
   bool is_send() const override { return false; }

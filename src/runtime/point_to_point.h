@@ -56,8 +56,12 @@ class PointToPoint {
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
 
-  // How both ends cut a long message; before the first call.
-  void set_slice_bytes(size_t slice_bytes) { slice_bytes_ = slice_bytes; }
+  // How both ends cut a long message, and how many of its slices may be outstanding (at least two);
+  // the same on every rank, before the first call.
+  void set_portions(size_t slice_bytes, uint32_t slice_count) {
+    slice_bytes_ = slice_bytes;
+    slice_count_ = slice_count;
+  }
 
   void send(MessageSpec spec);
   void receive(MessageSpec spec);
@@ -122,6 +126,7 @@ class PointToPoint {
   BufferPool& pool_;
   std::function<void(const Status&)> fail_;
   size_t slice_bytes_ = kStandingMessageBytesMax;
+  uint32_t slice_count_ = 2;
   std::map<const Link*, Peer> peers_;
   std::list<Offered> sends_;          // offered, not matched, in the order of the calls
   std::list<MessageSpec> receives_;   // not matched, in the order of the calls
