@@ -37,10 +37,11 @@ uint64_t moved_bytes(const Call& call) {
   return static_cast<uint64_t>(elements) * dtype_bytes(call.dtype);
 }
 
-// Of an all_gather or a reduce_scatter, where every rank names the lengths of all blocks: equal
-// sums may hide different ones.
-uint32_t hash_lengths(const Call& call) {
-  uint64_t hash = 0;
+// Lengths that every rank must name alike and that the call's size hides: of an all_gather's or a
+// reduce_scatter's blocks, and the one length of an all_to_all that forwards blocks of others.
+uint32_t hash_lengths(const Call& call, const Algorithm& algorithm) {
+  uint64_t hash = algorithm.needs_equal_blocks ? static_cast<uint64_t>(call.count_max) : 0;
+  hash *= 0x9e3779b97f4a7c15ULL;
   const bool is_gather = call.collective == Collective::AllGather;
   if (is_gather || call.collective == Collective::ReduceScatter)
     for (const Block& block : is_gather ? call.buffers.output : call.buffers.input)
@@ -164,9 +165,11 @@ void CommunicatorCore::open() {
   };
   endpoint_.driver().with_engine(
       [&] {
-        group_ = &endpoint_.engine().open_group(agreement_.communicator, std::move(words));
+        std::map<uint64_t, std::string> members;
         for (size_t rank = 0; rank < ranks.size(); ++rank)
-          group_->members[ranks[rank].peer.process_id] = name_of(static_cast<int>(rank));
+          members[ranks[rank].peer.process_id] = name_of(static_cast<int>(rank));
+        group_ = &endpoint_.engine().open_group(agreement_.communicator, std::move(members),
+                                                std::move(words));
         const LinkProfile& link = agreement_.table.link;
         group_->messages.set_portions(static_cast<size_t>(link.slice_bytes),
                                       count_message_slices(link));
@@ -233,6 +236,9 @@ Status CommunicatorCore::connect_to(int peer) {
   const RankRecord& record = agreement_.ranks[static_cast<size_t>(peer)];
   Link& link = endpoint_.engine().transport().link(record.peer.process_id);
   if (link.peer_name().empty()) link.set_peer_name(name_of(peer));
+  // What a rank sent before it left is here and serves; whether more is needed of it is judged when
+  // the call is posted.
+  if (link.is_failed() && group_->left.contains(record.peer.process_id)) return Status::ok();
   if (link.is_failed())
     return Status(StatusCode::PeerLost, "lost " + name_of(peer) + ": " + link.failure().message(),
                   rank_, peer);
@@ -331,8 +337,9 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
                 .instances = instances,
                 .slice_elements = cut.value().slice_bytes / element_bytes,
                 .messages = static_cast<uint32_t>(kMessagesOwnedPerStream)};
-  spec.fingerprint = pack_fingerprint({call.collective, call.dtype, call.op, call.root, call.count,
-                                       plan.hash, hash_lengths(call), call.waits_for_earlier});
+  spec.fingerprint =
+      pack_fingerprint({call.collective, call.dtype, call.op, call.root, call.count, plan.hash,
+                        hash_lengths(call, *plan.algorithm), call.waits_for_earlier});
   spec.buffers = std::move(call.buffers);
   spec.dtype = call.dtype;
   spec.op = call.op;
@@ -366,6 +373,13 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_message(int peer, MessageSp
   MCCL_RETURN_IF_ERROR(check_process());
   Result<std::shared_ptr<Work>> result = Status(StatusCode::Internal, "not posted");
   const auto post = [&]() -> Result<std::shared_ptr<Work>> {
+    if (group_->queue.has_failed()) return group_->queue.failure();
+    if (is_send &&
+        group_->left.contains(agreement_.ranks[static_cast<size_t>(peer)].peer.process_id))
+      group_->queue.fail(
+          Status(StatusCode::PeerLost,
+                 name_of(peer) + " destroyed the communicator, and this rank still sends to it",
+                 rank_, peer));
     if (group_->queue.has_failed()) return group_->queue.failure();
     // Of two processes one connects: who waits for anybody must be reachable by everybody.
     for (int other = 0; other < rank_count(); ++other)
@@ -407,6 +421,7 @@ CommunicatorStats CommunicatorCore::stats() {
   stats.rank = rank_;
   stats.rank_count = rank_count();
   stats.host_count = host_count_;
+  if (!endpoint_.is_own_process()) return stats;
   endpoint_.driver().with_engine(
       [&] {
         stats.programs = counters_;

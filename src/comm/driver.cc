@@ -1,5 +1,7 @@
 #include "comm/driver.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -97,6 +99,8 @@ void Driver::leave_work() {
   work_.notify_one();
 }
 
+DriverDoor::DriverDoor(Driver& driver) : driver_(&driver), pid_(::getpid()) {}
+
 Driver* DriverDoor::enter() {
   const std::lock_guard lock(mutex_);
   if (driver_ != nullptr) driver_->visitors_.fetch_add(1);
@@ -106,6 +110,9 @@ Driver* DriverDoor::enter() {
 Status DriverDoor::wait(const std::atomic<bool>& is_done, int64_t timeout_ns,
                         const std::function<bool()>& interrupted) {
   std::optional<TimeNs> deadline;
+  if (!is_done.load(std::memory_order_acquire) && ::getpid() != pid_)
+    return Status(StatusCode::InvalidArgument,
+                  "this process was forked from the one that made the call");
   while (!is_done.load(std::memory_order_acquire)) {
     Driver* driver = enter();
     if (driver == nullptr) return Status::ok();

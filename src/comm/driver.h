@@ -41,11 +41,12 @@ class Driver;
 // the driver is gone finds that out.
 class DriverDoor {
  public:
-  explicit DriverDoor(Driver& driver) : driver_(&driver) {}
+  explicit DriverDoor(Driver& driver);
 
   // Drives until `is_done`, `timeout_ns` has passed (Timeout; negative: no limit) or `interrupted`
   // returns true (Aborted; asked about every 100 ms, on this thread, with nothing held). Ok also
-  // when there is no driver any more: then every work is done.
+  // when there is no driver any more: then every work is done. InvalidArgument in a forked child:
+  // the sockets are the parent's.
   Status wait(const std::atomic<bool>& is_done, int64_t timeout_ns,
               const std::function<bool()>& interrupted);
 
@@ -55,6 +56,7 @@ class DriverDoor {
 
   std::mutex mutex_;
   Driver* driver_;
+  int pid_;
 };
 
 class Driver {

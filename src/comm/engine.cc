@@ -7,9 +7,9 @@ namespace {
 
 // Communicators that peers may leave before they exist here; beyond it some are forgotten.
 constexpr size_t kEarlyLeavesMax = 1024;
-// Offers, with their messages, that may wait for their communicators: a peer is ahead of us by a
-// rendezvous and no more.
-constexpr size_t kEarlyOfferBytesMax = size_t{16} << 20;
+// Offers of one peer, with their messages, that may wait for their communicators: it is ahead of us
+// by a rendezvous and no more.
+constexpr size_t kEarlyOfferBytesMax = size_t{4} << 20;
 
 }  // namespace
 
@@ -68,11 +68,13 @@ bool Engine::has_work() const {
   return false;
 }
 
-EngineGroup& Engine::open_group(uint64_t communicator, OperationQueue::Words words) {
+EngineGroup& Engine::open_group(uint64_t communicator, std::map<uint64_t, std::string> members,
+                                OperationQueue::Words words) {
   std::unique_ptr<EngineGroup>& group = groups_[communicator];
   MCCL_CHECK(group == nullptr);
   group = std::make_unique<EngineGroup>(communicator, run_queue_, device_, transport_.pool(),
                                         std::move(words));
+  group->members = std::move(members);
   // Peers may have been faster: their messages are parked, their fingerprints are looked at now.
   transport_.visit_links([&](Link& link) {
     link.visit_parked(communicator, [&](const InMessage& message) {
@@ -82,8 +84,9 @@ EngineGroup& Engine::open_group(uint64_t communicator, OperationQueue::Words wor
   const auto offers = early_offers_.find(communicator);
   if (offers != early_offers_.end()) {
     for (const EarlyOffer& early : offers->second) {
-      early_offer_bytes_ -= sizeof(EarlyOffer) + early.message.size();
-      group->messages.on_offer(*early.link, early.offer, early.entry, early.message);
+      early_offer_bytes_[early.link] -= sizeof(EarlyOffer) + early.message.size();
+      if (group->members.contains(early.link->peer_process()))
+        group->messages.on_offer(*early.link, early.offer, early.entry, early.message);
     }
     early_offers_.erase(offers);
   }
@@ -114,7 +117,7 @@ void Engine::close_group(uint64_t communicator, const Status& reason) {
     if (group->queue.needs_settling()) settle(communicator, *group);
   } else {
     tell_members(communicator, *group, Status::ok());
-    transport_.visit_links([&](Link& link) { link.end_communicator(communicator); });
+    end_streams(communicator, *group);
   }
   groups_.erase(communicator);
 }
@@ -128,10 +131,16 @@ void Engine::tell_members(uint64_t communicator, EngineGroup& group, const Statu
   }
 }
 
+void Engine::end_streams(uint64_t communicator, const EngineGroup& group) {
+  transport_.visit_links([&](Link& link) {
+    if (group.members.contains(link.peer_process())) link.end_communicator(communicator);
+  });
+}
+
 void Engine::settle(uint64_t communicator, EngineGroup& group) {
   tell_members(communicator, group, group.queue.failure());
   // First the streams, so that no link refers to memory that the callers get back.
-  transport_.visit_links([&](Link& link) { link.end_communicator(communicator); });
+  end_streams(communicator, group);
   group.queue.settle();
   group.messages.settle(group.queue.failure());
 }
@@ -147,10 +156,14 @@ void Engine::on_message_head(Link& link, const FrameHeader& head) {
 void Engine::on_leave(Link& link, uint64_t communicator, const Status& reason) {
   EngineGroup* group = find_group(communicator);
   if (group == nullptr) {
+    // A group that has failed there never opens here, or fails at once.
+    if (!reason.is_ok()) drop_early_offers(link, communicator);
     if (early_leaves_.size() >= kEarlyLeavesMax) early_leaves_.erase(early_leaves_.begin());
     early_leaves_[communicator].try_emplace(link.peer_process(), reason);
     return;
   }
+  if (!group->members.contains(link.peer_process()))
+    return link.refuse("a leave of a communicator of others");
   if (reason.is_ok()) {
     group->left.insert(link.peer_process());
     doubtful_links_.insert(&link);
@@ -162,16 +175,35 @@ void Engine::on_leave(Link& link, uint64_t communicator, const Status& reason) {
 void Engine::on_offer(Link& link, uint64_t communicator, uint64_t offer, const OfferEntry& entry,
                       std::span<const std::byte> message) {
   EngineGroup* group = find_group(communicator);
-  if (group != nullptr) return group->messages.on_offer(link, offer, entry, message);
-  early_offer_bytes_ += sizeof(EarlyOffer) + message.size();
-  if (early_offer_bytes_ > kEarlyOfferBytesMax)
+  if (group != nullptr) {
+    if (!group->members.contains(link.peer_process()))
+      return link.refuse("a message in a communicator of others");
+    return group->messages.on_offer(link, offer, entry, message);
+  }
+  const size_t bytes = sizeof(EarlyOffer) + message.size();
+  if (early_offer_bytes_[&link] + bytes > kEarlyOfferBytesMax)
     return link.refuse("too many messages for communicators that do not exist here yet");
+  early_offer_bytes_[&link] += bytes;
   early_offers_[communicator].push_back({&link, offer, entry, {message.begin(), message.end()}});
 }
 
 void Engine::on_match(Link& link, uint64_t communicator, uint64_t offer, const MatchEntry& entry) {
   EngineGroup* group = find_group(communicator);
-  if (group != nullptr) group->messages.on_match(link, offer, entry);
+  if (group == nullptr) return;
+  if (!group->members.contains(link.peer_process()))
+    return link.refuse("an answer in a communicator of others");
+  group->messages.on_match(link, offer, entry);
+}
+
+void Engine::drop_early_offers(const Link& link, uint64_t communicator) {
+  const auto found = early_offers_.find(communicator);
+  if (found == early_offers_.end()) return;
+  std::erase_if(found->second, [&](const EarlyOffer& early) {
+    if (early.link != &link) return false;
+    early_offer_bytes_[&link] -= sizeof(EarlyOffer) + early.message.size();
+    return true;
+  });
+  if (found->second.empty()) early_offers_.erase(found);
 }
 
 void Engine::on_link_failed(Link& link, const Status&) {
@@ -194,7 +226,8 @@ void Engine::judge(Link& link, EngineGroup& group) {
   const std::string completed =
       "; " + std::to_string(group.queue.completed_count()) + " operations were complete here";
   if (group.left.contains(link.peer_process())) {
-    if (group.needs_link(link))
+    const bool is_alone = group.left.size() + 1 == group.members.size();
+    if (group.needs_link(link) || (is_alone && group.messages.waits_for_anybody()))
       group.queue.fail(
           Status(StatusCode::PeerLost, member->second +
                                            " destroyed the communicator while this rank still "

@@ -61,7 +61,9 @@ class Engine final : public LinkListener {
   // Whether operations are in flight or bytes are to be written that somebody may wait for.
   bool has_work() const;
 
-  EngineGroup& open_group(uint64_t communicator, OperationQueue::Words words);
+  // `members`: process id -> "rank 3 (host7)", this process among them.
+  EngineGroup& open_group(uint64_t communicator, std::map<uint64_t, std::string> members,
+                          OperationQueue::Words words);
   EngineGroup* find_group(uint64_t communicator);
   // Fails what is in flight with `reason`, tells the members, drops the group.
   void close_group(uint64_t communicator, const Status& reason);
@@ -89,7 +91,9 @@ class Engine final : public LinkListener {
  private:
   void judge_links();
   void judge(Link& link, EngineGroup& group);
+  void drop_early_offers(const Link& link, uint64_t communicator);
   void settle(uint64_t communicator, EngineGroup& group);
+  void end_streams(uint64_t communicator, const EngineGroup& group);
   void tell_members(uint64_t communicator, EngineGroup& group, const Status& reason);
   void count_completed();
 
@@ -108,7 +112,7 @@ class Engine final : public LinkListener {
     std::vector<std::byte> message;
   };
   std::map<uint64_t, std::vector<EarlyOffer>> early_offers_;
-  size_t early_offer_bytes_ = 0;
+  std::map<const Link*, size_t> early_offer_bytes_;
   // Links whose state is to be judged once the lanes have taken what arrived before it changed.
   std::set<Link*> doubtful_links_;
   std::vector<WireEvent> events_;

@@ -54,6 +54,11 @@ bool LaneRun::is_ready(const StepCode& step) {
     if (!streams_.send->has_credit(bytes)) {
       if (streams_.send->is_too_long(bytes))
         operation_->queue_.on_unwanted_message(*operation_, *streams_.send, bytes);
+      // A receiver that made another call may never grant: it is to see which call this is (L9).
+      if (!is_announced_ && bytes > kStandingMessageBytesMax) {
+        is_announced_ = true;
+        streams_.send->announce(operation_->spec_.fingerprint);
+      }
       return false;
     }
   }
@@ -203,13 +208,22 @@ void LaneRun::drain() {
   operation_->on_lane_finished();
 }
 
+LaneRun::Slice LaneRun::slice() const {
+  const CallShape& shape = operation_->spec_.shape;
+  if (!shape.is_cut_by_lane)
+    return {(int64_t{iteration_} * shape.instances + instance_) * shape.slice_elements,
+            shape.slice_elements};
+  const int64_t first = operation_->first_slice_elements();
+  if (iteration_ == 0) return {0, first};
+  return {first + (iteration_ - 1) * shape.slice_elements, shape.slice_elements};
+}
+
 LaneRun::Piece LaneRun::piece(const StepCode& step, const Operand& operand, int chunk) const {
   const OperationSpec& spec = operation_->spec_;
   const Origin& origin = step.origins[static_cast<size_t>(chunk)];
-  const int64_t slice = spec.shape.slice_elements;
-  const int64_t begin = (int64_t{iteration_} * spec.shape.instances + instance_) * slice;
+  const auto [begin, elements_max] = slice();
   const int64_t length = operation_->geometry(origin.block).length(origin.chunk);
-  const int64_t elements = std::clamp<int64_t>(length - begin, 0, slice);
+  const int64_t elements = std::clamp<int64_t>(length - begin, 0, elements_max);
   if (elements == 0) return {nullptr, 0};
   const int index = operand.index + chunk;
   const std::byte* base = nullptr;
@@ -239,12 +253,11 @@ LaneRun::Piece LaneRun::piece(const StepCode& step, const Operand& operand, int 
 // Asked for by readiness, credit and targets of one step; the sum is made once.
 size_t LaneRun::message_bytes(const StepCode& step) const {
   if (step_bytes_ != kUnknownBytes) return step_bytes_;
-  const CallShape& shape = operation_->spec_.shape;
-  const int64_t begin = (int64_t{iteration_} * shape.instances + instance_) * shape.slice_elements;
+  const auto [begin, elements_max] = slice();
   int64_t elements = 0;
   for (const Origin& origin : step.origins)
     elements += std::clamp<int64_t>(operation_->geometry(origin.block).length(origin.chunk) - begin,
-                                    0, shape.slice_elements);
+                                    0, elements_max);
   step_bytes_ = static_cast<size_t>(elements) * operation_->element_bytes_;
   return step_bytes_;
 }

@@ -87,11 +87,17 @@ int64_t Operation::longest_chunk(const LaneCode& code) const {
   return elements;
 }
 
+int64_t Operation::first_slice_elements() const {
+  return std::min(spec_.shape.slice_elements,
+                  static_cast<int64_t>(kStandingMessageBytesMax / element_bytes_));
+}
+
 int Operation::count_iterations(const LaneCode& code) const {
   const CallShape& shape = spec_.shape;
   if (!shape.is_cut_by_lane) return shape.iterations;
-  const int64_t slices = (longest_chunk(code) + shape.slice_elements - 1) / shape.slice_elements;
-  return static_cast<int>(std::max<int64_t>(1, slices));
+  const int64_t first = first_slice_elements();
+  const int64_t longest = longest_chunk(code);
+  return longest < first ? 1 : static_cast<int>(2 + (longest - first) / shape.slice_elements);
 }
 
 void Operation::join_streams() {
@@ -99,7 +105,9 @@ void Operation::join_streams() {
     if (lane.code_->last_send_step >= 0) lane.streams_.send->add_owner(&lane, spec_.sequence);
     if (lane.code_->last_recv_step < 0) continue;
     int64_t slice = spec_.shape.slice_elements;
-    if (spec_.shape.is_cut_by_lane) slice = std::min(slice, longest_chunk(*lane.code_));
+    // Where one message is expected its length is known; else the peer's second one may be a slice.
+    if (spec_.shape.is_cut_by_lane && longest_chunk(*lane.code_) < first_slice_elements())
+      slice = longest_chunk(*lane.code_);
     const int64_t elements_max = slice * lane.code_->received_chunks_max;
     lane.streams_.recv->add_owner(&lane, spec_.sequence, spec_.shape.messages,
                                   static_cast<size_t>(elements_max) * element_bytes_);

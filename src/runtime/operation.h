@@ -32,7 +32,9 @@ class OperationQueue;
 struct CallShape {
   int iterations = 1;  // T
   // Each lane has as many iterations as its own longest chunk needs: for programs in which a lane
-  // moves blocks between two ranks only, who both know their lengths (all_to_all).
+  // moves blocks between two ranks only, who both know their lengths (all_to_all). The first slice
+  // needs no grant and the last one is shorter than its room, so that a receiver that expects
+  // another length always sees it.
   bool is_cut_by_lane = false;
   int instances = 1;           // m
   int64_t slice_elements = 1;  // iterations * instances * slice_elements >= the longest chunk
@@ -113,6 +115,12 @@ class LaneRun final : public Runnable {
   void consume(const StepCode& step, InMessage& message);
   void finish_step(const StepCode& step);
   void drain();
+  // The part of every chunk that this iteration moves.
+  struct Slice {
+    int64_t begin;
+    int64_t elements_max;
+  };
+  Slice slice() const;
   Piece piece(const StepCode& step, const Operand& operand, int chunk) const;
   size_t message_bytes(const StepCode& step) const;
   void append_pieces(const StepCode& step, const Operand& operand);
@@ -123,6 +131,7 @@ class LaneRun final : public Runnable {
   int instance_;
   int iterations_;
   State state_ = State::Running;
+  bool is_announced_ = false;
   int64_t sent_count_ = 0;
   int64_t received_count_ = 0;
   uint32_t first_position_ = 0;  // stream position before the lane's first message
@@ -181,6 +190,8 @@ class Operation {
   MemoryList writes() const;
   void measure_memory();
   int64_t longest_chunk(const LaneCode& code) const;
+  // Of operations that are cut by lane.
+  int64_t first_slice_elements() const;
   int count_iterations(const LaneCode& code) const;
   void on_lane_finished();
 

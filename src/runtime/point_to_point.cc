@@ -137,14 +137,21 @@ void PointToPoint::send(MessageSpec spec) {
   note_deadline(spec);
   if (spec.stand_in != nullptr && spec.stand_in->copy_in) {
     const Status copied = spec.stand_in->copy_in();
-    if (!copied.is_ok()) fail_(copied);
+    if (!copied.is_ok()) {
+      fail_(copied);
+      sends_.push_back({spec.link, 0, std::move(spec)});  // ends with the communicator
+      return;
+    }
   }
   Link& link = *spec.link;
   Peer& peer = peers_[&link];
   const uint64_t offer = peer.next_offer++;
   const size_t bytes = spec.bytes();
   OfferEntry entry{.tag = spec.tag, .bytes = bytes, .dtype = static_cast<uint32_t>(spec.dtype)};
-  if (bytes <= kEagerBytesMax && peer.eager_bytes_out + bytes <= kEagerBudgetBytes) {
+  // Without a wire the message is not on its way, and the sender may end before it is.
+  const bool is_eager = bytes <= kEagerBytesMax &&
+                        peer.eager_bytes_out + bytes <= kEagerBudgetBytes && link.has_wire();
+  if (is_eager) {
     entry.is_eager = 1;
     peer.eager_bytes_out += bytes;
     if (bytes > 0) peer.eager_sizes.emplace(offer, bytes);
@@ -188,9 +195,13 @@ void PointToPoint::on_offer(Link& link, uint64_t offer, const OfferEntry& entry,
     return;
   }
   Peer& peer = peers_[&link];
-  if (unexpected_.size() >= kUnexpectedMax ||
-      peer.eager_bytes_in + message.size() > kEagerBudgetBytes)
-    return link.refuse("more messages than may wait for a receive");
+  if (peer.eager_bytes_in + message.size() > kEagerBudgetBytes)
+    return link.refuse("more short messages than may wait for a receive");
+  if (unexpected_.size() >= kUnexpectedMax)
+    return fail_(Status(StatusCode::Mismatch, std::to_string(kUnexpectedMax) +
+                                                  " messages wait for a receive here, the " +
+                                                  "last one from " + link.peer_name() +
+                                                  " with tag " + std::to_string(entry.tag)));
   Unexpected& kept = unexpected_.emplace_back(Unexpected{&link, offer, entry, PooledBuffer()});
   if (message.empty()) return;
   peer.eager_bytes_in += message.size();
@@ -230,6 +241,11 @@ void PointToPoint::match(MessageSpec receive, Link& link, uint64_t offer, const 
     complete(receive, false);
     return;
   }
+  if (entry.bytes == 0) {  // nothing to transfer, but a sender that waits
+    link.send_match(communicator_, offer, {});
+    complete(receive, false);
+    return;
+  }
   const uint64_t transfer = peers_[&link].next_transfer++;
   link.send_match(communicator_, offer, {transfer});
   transfers_.push_back(std::make_unique<ReceiveTransfer>(
@@ -251,6 +267,7 @@ void PointToPoint::on_match(Link& link, uint64_t offer, const MatchEntry& entry)
   if (found == sends_.end()) return link.refuse("an answer to an offer that was not made");
   MessageSpec spec = std::move(found->spec);
   sends_.erase(found);
+  if (spec.bytes() == 0) return complete(spec, true);
   transfers_.push_back(std::make_unique<SendTransfer>(
       *this, std::move(spec), link.send_stream(communicator_, kPointToPointChannel),
       entry.transfer));

@@ -80,6 +80,12 @@ class PointToPoint {
   // Whether a call in flight waits for the peer of `link`.
   bool needs_link(const Link& link) const;
 
+  // Whether a receive from anybody waits.
+  bool waits_for_anybody() const {
+    return std::any_of(receives_.begin(), receives_.end(),
+                       [](const MessageSpec& receive) { return receive.link == nullptr; });
+  }
+
   uint64_t completed_count() const { return completed_count_; }
   size_t in_flight_count() const { return sends_.size() + receives_.size() + transfers_.size(); }
 

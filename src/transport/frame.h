@@ -31,12 +31,13 @@ struct Hello {
 static_assert(sizeof(Hello) == 32);
 
 enum class FrameKind : uint8_t {
-  Data = 1,     // part of a message of a stream
-  Credits = 2,  // CreditEntry[]: messages taken
-  Grants = 3,   // GrantEntry[]: room for large messages of one operation
-  Leave = 4,    // the sender destroyed or failed `communicator`; the payload says why, in words
-  Offer = 5,    // OfferEntry, then the message itself when it is short: point to point
-  Match = 6,    // MatchEntry: the receiver of an offer is ready for it, or has taken it
+  Data = 1,      // part of a message of a stream
+  Credits = 2,   // CreditEntry[]: messages taken
+  Grants = 3,    // GrantEntry[]: room for large messages of one operation
+  Leave = 4,     // the sender destroyed or failed `communicator`; the payload says why, in words
+  Offer = 5,     // OfferEntry, then the message itself when it is short: point to point
+  Match = 6,     // MatchEntry: the receiver of an offer is ready for it, or has taken it
+  Announce = 7,  // the sender waits for a grant of this operation, whose fingerprint this is
 };
 
 struct FrameHeader {

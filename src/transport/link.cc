@@ -88,6 +88,12 @@ void Link::send_offer(uint64_t communicator, uint64_t offer, const OfferEntry& e
   add_control(FrameKind::Offer, communicator, offer, &entry, sizeof(entry), message);
 }
 
+void Link::send_announcement(uint64_t communicator, uint64_t sequence,
+                             const Fingerprint& fingerprint) {
+  add_control(FrameKind::Announce, communicator, sequence, fingerprint.data(), fingerprint.size(),
+              {});
+}
+
 void Link::send_match(uint64_t communicator, uint64_t offer, const MatchEntry& entry) {
   add_control(FrameKind::Match, communicator, offer, &entry, sizeof(entry), {});
 }

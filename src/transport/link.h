@@ -90,6 +90,7 @@ class Link {
   void send_offer(uint64_t communicator, uint64_t offer, const OfferEntry& entry,
                   std::span<const std::byte> message);
   void send_match(uint64_t communicator, uint64_t offer, const MatchEntry& entry);
+  void send_announcement(uint64_t communicator, uint64_t sequence, const Fingerprint& fingerprint);
   // A peer broke the rules of a frame that was well formed: ends the link.
   void refuse(const std::string& text);
 
@@ -102,7 +103,8 @@ class Link {
   template <typename Visitor>
   void visit_parked(uint64_t communicator, Visitor visit) const {
     for (const auto& [key, stream] : recv_streams_) {
-      if (key.communicator != communicator) continue;
+      // Both ends of a point-to-point message agree on it before its first byte.
+      if (key.communicator != communicator || key.channel == kPointToPointChannel) continue;
       for (const InMessage& message : stream->parked_) visit(message);
       if (stream->is_arriving_) visit(stream->arriving_);
     }
@@ -164,6 +166,7 @@ class Link {
   Status finish_leave();
   Status finish_offer();
   Status finish_match();
+  Status finish_announcement();
   size_t payload_pieces(std::vector<iovec>& pieces);
   void fail(const Status& status);
 

@@ -159,6 +159,7 @@ Status Link::begin_frame(const FrameHeader& header) {
     case FrameKind::Leave:
     case FrameKind::Offer:
     case FrameKind::Match:
+    case FrameKind::Announce:
       return Status::ok();
   }
   return protocol_error("a frame of unknown kind " + std::to_string(static_cast<int>(header.kind)));
@@ -242,6 +243,8 @@ Status Link::finish_control() {
       return finish_offer();
     case FrameKind::Match:
       return finish_match();
+    case FrameKind::Announce:
+      return finish_announcement();
     case FrameKind::Data:
       break;
   }
@@ -314,6 +317,15 @@ Status Link::finish_match() {
   std::memcpy(&entry, control_.data(), sizeof(entry));
   if (!ended_communicators_.contains(header_.communicator))
     listener_.on_match(*this, header_.communicator, header_.sequence, entry);
+  return Status::ok();
+}
+
+Status Link::finish_announcement() {
+  FrameHeader head = header_;
+  if (control_.size() != head.fingerprint.size())
+    return protocol_error("an announcement of odd length");
+  std::memcpy(head.fingerprint.data(), control_.data(), head.fingerprint.size());
+  if (!ended_communicators_.contains(head.communicator)) listener_.on_message_head(*this, head);
   return Status::ok();
 }
 

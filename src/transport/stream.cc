@@ -34,6 +34,10 @@ bool SendStream::is_too_long(size_t bytes) const {
   return grant.sequence == owners_.front().sequence && bytes > grant.bytes_max;
 }
 
+void SendStream::announce(const Fingerprint& fingerprint) {
+  link_->send_announcement(communicator_, owners_.front().sequence, fingerprint);
+}
+
 uint32_t SendStream::post(std::span<const iovec> pieces, const Fingerprint& fingerprint,
                           PooledBuffer owned) {
   MCCL_CHECK(!owners_.empty());

@@ -65,6 +65,9 @@ class SendStream {
   // then: it is where the pieces lie when nobody else owns them. Requires has_credit().
   uint32_t post(std::span<const iovec> pieces, const Fingerprint& fingerprint, PooledBuffer owned);
 
+  // Tells the receiver which call the front owner makes, before there is a message to tell it.
+  void announce(const Fingerprint& fingerprint);
+
   // Position of the last message queued, counted from 1 over the stream's life, modulo 2^32.
   uint32_t position() const { return queued_; }
   // Whether the bytes of the message at `position` have left the sender's memory (law L3).

@@ -34,9 +34,11 @@ constexpr int kSendFlags = MSG_DONTWAIT;  // macOS: SO_NOSIGPIPE is set on the s
 #endif
 
 constexpr int kBacklog = 1024;
-// What the end of a wire may take when its peer does not acknowledge: two seconds.
+// What the ends of all wires of a context may take together when peers do not acknowledge: two
+// seconds.
 constexpr int kLingerTickMs = 5;
 constexpr int kLingerTicks = 400;
+constexpr int kLingerReadsPerTick = 1'024;
 
 bool is_would_block(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK;
@@ -57,9 +59,10 @@ StatusCode code_of(int error_number) {
 class TcpWire final : public Wire {
  public:
   // `connect_error` is what connect() answered: 0, EINPROGRESS or a failure.
-  TcpWire(std::shared_ptr<Poller> poller, FileDescriptor socket, const SocketAddress& peer,
-          uint64_t token, int connect_error)
+  TcpWire(std::shared_ptr<Poller> poller, std::shared_ptr<int> linger_ticks_left,
+          FileDescriptor socket, const SocketAddress& peer, uint64_t token, int connect_error)
       : poller_(std::move(poller)),
+        linger_ticks_left_(std::move(linger_ticks_left)),
         socket_(std::move(socket)),
         local_text_(to_string(local_address(socket_.number()))),
         peer_text_(to_string(peer)),
@@ -93,11 +96,13 @@ class TcpWire final : public Wire {
   }
 
   std::shared_ptr<Poller> poller_;  // shared: a wire may outlive its context
+  std::shared_ptr<int> linger_ticks_left_;
   FileDescriptor socket_;
   std::string local_text_;
   std::string peer_text_;
   uint64_t token_;
   bool is_connecting_;
+  bool has_written_ = false;
   Status write_failure_;
   Status read_failure_;
 };
@@ -111,6 +116,7 @@ Result<size_t> TcpWire::write(std::span<const iovec> pieces) {
   for (PieceCursor cursor(pieces); !cursor.is_done();) {
     const ssize_t sent_bytes = ::sendmsg(socket_.number(), cursor.next_batch(), kSendFlags);
     if (sent_bytes >= 0) {
+      has_written_ = true;
       total_bytes += static_cast<size_t>(sent_bytes);
       cursor.advance(static_cast<size_t>(sent_bytes));
       continue;
@@ -160,19 +166,19 @@ void TcpWire::close() {
 // send is lost: bytes that the engine counts as captured. So the end waits until the peer's kernel
 // has them, reading what comes meanwhile; on a sound network that is at once.
 void TcpWire::linger() {
-  if (!socket_.is_open() || is_connecting_ || !write_failure_.is_ok() || !read_failure_.is_ok())
+  if (!socket_.is_open() || !has_written_ || !write_failure_.is_ok() || !read_failure_.is_ok())
     return;
   ::shutdown(socket_.number(), SHUT_WR);
   std::array<std::byte, 4096> unread;
-  for (int tick = 0; tick < kLingerTicks; ++tick) {
-    ssize_t got = 0;
-    do {
+  for (; *linger_ticks_left_ > 0; --*linger_ticks_left_) {
+    ssize_t got = 1;
+    for (int reads = 0; got > 0 && reads < kLingerReadsPerTick; ++reads)
       got = ::recv(socket_.number(), unread.data(), unread.size(), MSG_DONTWAIT);
-    } while (got > 0 || (got < 0 && errno == EINTR));
-    if (got < 0 && !is_would_block(errno)) return;
+    // The peer has closed: the kernel does the rest, and nothing unread can disturb it.
+    if (got == 0 || (got < 0 && !is_would_block(errno) && errno != EINTR)) return;
     if (unsent_bytes(socket_.number()) == 0) return;
     // Nothing announces that the last byte was acknowledged, so it is asked for at every tick.
-    pollfd watched{socket_.number(), got == 0 ? short{0} : short{POLLIN}, 0};
+    pollfd watched{socket_.number(), POLLIN, 0};
     ::poll(&watched, 1, kLingerTickMs);
   }
 }
@@ -226,6 +232,7 @@ class TcpContext final : public WireContext {
   }
 
   std::shared_ptr<Poller> poller_;  // shared with the wires
+  std::shared_ptr<int> linger_ticks_left_ = std::make_shared<int>(kLingerTicks);
   FileDescriptor listener_;
   std::string address_;
   int buffer_bytes_;
@@ -245,8 +252,8 @@ Result<std::unique_ptr<Wire>> TcpContext::connect(const std::string& address, ui
   int error_number = 0;
   if (::connect(socket.number(), peer.value().raw(), peer.value().length_bytes) != 0)
     error_number = errno == EINTR ? EINPROGRESS : errno;
-  auto wire =
-      std::make_unique<TcpWire>(poller_, std::move(socket), peer.value(), token, error_number);
+  auto wire = std::make_unique<TcpWire>(poller_, linger_ticks_left_, std::move(socket),
+                                        peer.value(), token, error_number);
   // Also after a failure: the poller then reports the socket, and the caller finds the failure.
   MCCL_RETURN_IF_ERROR(wire->watch());
   return std::unique_ptr<Wire>(std::move(wire));
@@ -264,7 +271,8 @@ std::unique_ptr<Wire> TcpContext::accept(uint64_t token) {
     }
     apply_options(socket.number());
     const SocketAddress peer = peer_address(socket.number());
-    auto wire = std::make_unique<TcpWire>(poller_, std::move(socket), peer, token, 0);
+    auto wire =
+        std::make_unique<TcpWire>(poller_, linger_ticks_left_, std::move(socket), peer, token, 0);
     if (wire->watch().is_ok()) return wire;
   }
 }

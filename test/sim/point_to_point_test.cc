@@ -299,6 +299,62 @@ TEST(PointToPoint, WhatWasSentBeforeASenderLeftIsReceived) {
   EXPECT_EQ(second->status().code(), StatusCode::PeerLost);
 }
 
+TEST(PointToPoint, WhatWasSentBeforeASenderEndedIsReceived) {
+  Pair pair;
+  // A call of both, so that they are connected.
+  std::vector<int32_t> room(8), first(1);
+  const std::vector<int32_t> data = numbers(8, 3), word = numbers(1, 1);
+  ASSERT_TRUE(pair.run({pair.send(1, 0, word, 0), pair.receive(0, 1, first, 0)}));
+  ASSERT_TRUE(pair.run({pair.send(1, 0, data, 6)}));
+  pair.group().destroy_communicator(1);
+  pair.settle();
+  pair.group().world().kill(1);
+  pair.settle();
+  const std::shared_ptr<Work> receive = pair.receive(0, 1, room, 6);
+  ASSERT_TRUE(pair.run({receive}));
+  EXPECT_EQ(receive->status().to_string(), "ok");
+  EXPECT_EQ(room, data);
+}
+
+TEST(PointToPoint, AShortSendIsNotDoneBeforeItIsOnItsWay) {
+  Pair pair;
+  // The smaller process id connects: of the two directions one has no connection yet.
+  const std::vector<int32_t> data = numbers(8, 3);
+  const std::shared_ptr<Work> sends[] = {pair.send(0, 1, data, 6), pair.send(1, 0, data, 6)};
+  EXPECT_NE(sends[0]->is_done(), sends[1]->is_done());
+  std::vector<int32_t> left(8), right(8);
+  ASSERT_TRUE(
+      pair.run({sends[0], sends[1], pair.receive(0, 1, left, 6), pair.receive(1, 0, right, 6)}));
+  EXPECT_EQ(left, data);
+  EXPECT_EQ(right, data);
+}
+
+TEST(PointToPoint, ASendToARankThatHasLeftIsAnError) {
+  Pair pair;
+  const std::vector<int32_t> data = numbers(8, 3);
+  std::vector<int32_t> room(8);
+  ASSERT_TRUE(pair.run({pair.send(0, 1, data, 6), pair.receive(1, 0, room, 6)}));
+  pair.group().destroy_communicator(1);
+  pair.settle();
+  const Status status =
+      pair.group().communicator(0).send(data.data(), 8, DataType::Int32, 1, 6).status();
+  EXPECT_EQ(status.code(), StatusCode::PeerLost);
+  EXPECT_THAT(status.message(), HasSubstr("destroyed the communicator"));
+}
+
+TEST(PointToPoint, AReceiveFromAnybodyEndsWhenEverybodyHasLeft) {
+  Pair pair({}, 3);
+  std::vector<int32_t> room(8);
+  const std::shared_ptr<Work> receive = pair.receive_any(0, room, 6);
+  pair.settle();
+  pair.group().destroy_communicator(1);
+  pair.settle();
+  EXPECT_FALSE(receive->is_done());
+  pair.group().destroy_communicator(2);
+  ASSERT_TRUE(pair.run({receive})) << "stuck";
+  EXPECT_EQ(receive->status().code(), StatusCode::PeerLost);
+}
+
 TEST(PointToPoint, RefusesRanksThatAreNotPeers) {
   Pair pair;
   int32_t cell = 0;

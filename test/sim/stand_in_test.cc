@@ -76,6 +76,22 @@ TEST(StandIn, AnErrorOfACopyEndsTheCall) {
   EXPECT_EQ(works[0]->status().to_string(), "internal: the copy broke");
 }
 
+TEST(StandIn, AMessageWhoseCopyFailsIsNotSent) {
+  SimGroup group(2, {});
+  std::vector<float> sent(2), received(2, 7);
+  CallOptions sending;
+  auto out = std::make_shared<StandIn>();
+  out->copy_in = [] { return Status(StatusCode::Internal, "the copy broke"); };
+  sending.stand_in = std::move(out);
+  const Works works = {
+      group.communicator(1).recv(received.data(), 2, DataType::Float32, 0, 0).value(),
+      group.communicator(0).send(sent.data(), 2, DataType::Float32, 1, 0, sending).value()};
+  ASSERT_TRUE(group.run(works));
+  for (const std::shared_ptr<Work>& work : works)
+    EXPECT_EQ(work->status().to_string(), "internal: the copy broke");
+  EXPECT_EQ(received, (std::vector<float>{7, 7}));
+}
+
 TEST(StandIn, AMessageIsCopiedAtBothEnds) {
   SimGroup group(2, {});
   const std::vector<float> source = {1, 9, 2, 9};

@@ -68,8 +68,8 @@ TEST(ReferenceArithmetic, Int64Wraps) {
 TEST(ReferenceArithmetic, DividesTrulyAndIntegersTowardZero) {
   EXPECT_EQ(divide_element(DataType::Float32, float_bits(1.0f), 3), float_bits(1.0f / 3.0f));
   EXPECT_EQ(divide_element(DataType::BFloat16, 0x3f80, 3), 0x3eabu);
-  EXPECT_EQ(divide_element(DataType::Int64, static_cast<ElementBits>(-7), 2),
-            static_cast<ElementBits>(-3));
+  EXPECT_EQ(divide_element(DataType::Int64, static_cast<uint64_t>(-7), 2),
+            static_cast<uint64_t>(-3));
 }
 
 TEST(ReferenceArithmetic, Float64AddsMultipliesAndNormalisesNaN) {
