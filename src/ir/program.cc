@@ -35,7 +35,7 @@ std::string to_string(const Span& span) {
   std::string text = buffer_name(span.buffer);
   text += "[" + std::to_string(span.index);
   if (span.count != 1)
-    text += ".." + std::to_string(span.index + span.count) + ")";
+    text += ".." + std::to_string(int64_t{span.index} + span.count) + ")";
   else
     text += "]";
   return text;
