@@ -67,6 +67,8 @@ void CompletionThread::run(Queue& queue) {
     std::function<void()> task = std::move(queue.tasks.front());
     queue.tasks.pop_front();
     ++queue.taken_count;
+    // Two posts may both have notified this thread while it was still waking.
+    if (!queue.tasks.empty()) queue.blocked.notify_one();
     lock.unlock();
     task();
     task = {};  // what it holds (tensors) is dropped here, not under the lock
