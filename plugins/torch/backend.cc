@@ -85,7 +85,7 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
   init();
   TorchStore meeting_place(store);
   CommunicatorOptions communicator_options;
-  communicator_options.timeout_ns = std::chrono::nanoseconds(options_->timeout).count();
+  communicator_options.timeout_ns = limit_ns(options_->timeout);
   std::exception_ptr interrupt;
   communicator_options.interrupted = [&] {
     interrupt = hooks_.take_interrupt();
@@ -153,25 +153,25 @@ void Backend::note_staging(const Call& call, Shared& shared) {
       "or is scaled; later copies are counted in mccl.stats() only");
 }
 
-Backend::WorkPointer Backend::post(Call call) {
+Backend::TorchWorkPointer Backend::post(Call call) {
   const Living found = check_living();
   note_staging(call, *found.shared);
   const Title& title = call.title;
+  CallOptions options;
+  options.stand_in = call.staging.take_stand_in();
   CallMemory memory = call.staging.take_memory();
   memory.outputs = std::move(call.outputs);
   memory.finish = std::move(call.finish);
   auto work = c10::make_intrusive<TorchWork>(getRank(), title.type, title.text, std::move(memory),
                                              hooks_.take_interrupt, found.shared->completions,
                                              !title.is_async);
-  CallOptions options;
-  options.timeout_ns = std::chrono::nanoseconds(limit_of(title.timeout)).count();
+  options.timeout_ns = limit_of(title.timeout);
   options.will_wait = !title.is_async;
-  options.stand_in = call.staging.take_stand_in();
   // Held by the engine until the operation is over; a dropped Work completes all the same.
-  options.on_complete = [work, error = error_](const Status& status) {
+  options.on_complete = [work, error = error_](const Status& status) mutable {
     auto expected = c10d::ErrorType::SUCCESS;
     error->compare_exchange_strong(expected, error_type_of(status.code()));
-    work->on_operation_over(status);
+    TorchWork::on_operation_over(std::move(work), status);
   };
   Result<std::shared_ptr<mccl::Work>> posted =
       call.start(*found.communicator, call.staging.dtype(), std::move(options));
@@ -185,28 +185,30 @@ Backend::WorkPointer Backend::post(Call call) {
 }
 
 Backend::WorkPointer Backend::post_all(c10d::OpType type, std::vector<Call> calls) {
-  std::vector<WorkPointer> parts;
+  std::vector<TorchWorkPointer> parts;
   for (Call& call : calls) parts.push_back(post(std::move(call)));
   return combine(type, std::move(parts));
 }
 
-Backend::WorkPointer Backend::combine(c10d::OpType type, std::vector<WorkPointer> parts) {
+Backend::WorkPointer Backend::combine(c10d::OpType type, std::vector<TorchWorkPointer> parts) {
   if (parts.size() == 1) return parts[0];
   return c10::make_intrusive<WorkGroup>(getRank(), type, std::move(parts));
 }
 
 void Backend::startCoalescing() {
+  std::optional<std::vector<TorchWorkPointer>> endless;  // dropped after the lock
   const std::lock_guard lock(mutex_);
-  TORCH_CHECK_VALUE(!coalescing_.has_value(), "mccl: coalescing has begun already");
+  endless.swap(coalescing_);
   coalescing_.emplace();
   coalescing_thread_ = std::this_thread::get_id();
 }
 
 Backend::WorkPointer Backend::endCoalescing() {
-  std::vector<WorkPointer> parts;
+  std::vector<TorchWorkPointer> parts;
   {
     const std::lock_guard lock(mutex_);
-    TORCH_CHECK_VALUE(coalescing_.has_value(), "mccl: coalescing ends that has not begun");
+    TORCH_CHECK_VALUE(coalescing_.has_value() && coalescing_thread_ == std::this_thread::get_id(),
+                      "mccl: coalescing ends that has not begun");
     parts = std::move(*coalescing_);
     coalescing_.reset();
   }
@@ -233,8 +235,8 @@ void Backend::check_peer(const char* what, int64_t rank) const {
                     ", which is this rank; copy the tensor instead");
 }
 
-std::chrono::milliseconds Backend::limit_of(std::chrono::milliseconds timeout) const {
-  return timeout == c10d::kUnsetTimeout ? timeout_.load() : timeout;
+int64_t Backend::limit_of(std::chrono::milliseconds timeout) const {
+  return limit_ns(timeout == c10d::kUnsetTimeout ? timeout_.load() : timeout);
 }
 
 CommunicatorStats Backend::stats() {

@@ -54,7 +54,10 @@ class Backend final : public c10d::Backend {
   // A copy: torch's splitting of groups writes into what it gets.
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override;
   // Of calls from now on that name no timeout of their own.
-  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
+  void setTimeout(std::chrono::milliseconds timeout) override {
+    limit_ns(timeout);
+    timeout_ = timeout;
+  }
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return collective_count_; }
   c10d::ErrorType getError() override { return *error_; }
@@ -98,7 +101,8 @@ class Backend final : public c10d::Backend {
   // Throws on every rank when one is not there within the limit; the group has then failed.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool waits_for_all) override;
 
-  // Calls of this thread between the two start at once; the Work of the end stands for all.
+  // Calls of this thread between the two start at once; the Work of the end stands for all. Where
+  // the last batch had no end, since an error cut it short, its calls complete by themselves.
   bool supportsCoalescing() const override { return true; }
   void startCoalescing() override;
   WorkPointer endCoalescing() override;
@@ -114,6 +118,7 @@ class Backend final : public c10d::Backend {
   std::string explain(Collective collective, int64_t bytes);
 
  private:
+  using TorchWorkPointer = c10::intrusive_ptr<TorchWork>;
   struct Shared;  // the process-wide endpoint and completion thread
   struct Living {
     std::shared_ptr<Shared> shared;  // first: outlives the communicator, which refers to it
@@ -140,7 +145,7 @@ class Backend final : public c10d::Backend {
   // As above; throws after shutdown().
   Living check_living();
   // Makes the TorchWork, starts the operation, and ties the two together.
-  WorkPointer post(Call call);
+  TorchWorkPointer post(Call call);
   // One Work over all. No call is made before all have passed their checks.
   WorkPointer post_all(c10d::OpType type, std::vector<Call> calls);
   Call reduce_one(const Title& title, const at::Tensor& tensor, const Reduction& reduction) const;
@@ -152,8 +157,9 @@ class Backend final : public c10d::Backend {
   void check_member(const char* what, int64_t rank) const;
   // As above, and not this rank.
   void check_peer(const char* what, int64_t rank) const;
-  std::chrono::milliseconds limit_of(std::chrono::milliseconds timeout) const;
-  WorkPointer combine(c10d::OpType type, std::vector<WorkPointer> parts);
+  // Of a call, in nanoseconds; ValueError for a negative one.
+  int64_t limit_of(std::chrono::milliseconds timeout) const;
+  WorkPointer combine(c10d::OpType type, std::vector<TorchWorkPointer> parts);
   void note_staging(const Call& call, Shared& shared);
   static std::shared_ptr<Shared> share(const std::string& master_address);
 
@@ -163,7 +169,7 @@ class Backend final : public c10d::Backend {
   std::shared_ptr<Shared> shared_;
   std::mutex mutex_;  // guards what follows: shutdown() may come from another thread
   std::shared_ptr<Communicator> communicator_;
-  std::optional<std::vector<WorkPointer>> coalescing_;  // since startCoalescing()
+  std::optional<std::vector<TorchWorkPointer>> coalescing_;  // since startCoalescing()
   std::thread::id coalescing_thread_;
   std::atomic<uint64_t> collective_count_{0};
   std::atomic<uint64_t> staged_calls_{0};

@@ -2,7 +2,10 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
+#include <cstddef>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "backend.h"
 
@@ -62,45 +65,53 @@ Backend::WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool waits_for_all) {
   const Living found = check_living();
-  CallOptions limits;
-  limits.timeout_ns = std::chrono::nanoseconds(limit_of(options.timeout)).count();
-  limits.will_wait = true;
-  std::byte token{};
-  const auto wait_for = [&](Result<std::shared_ptr<mccl::Work>> posted) {
+  const int64_t limit = limit_of(options.timeout);
+  // Each message owns its byte: an error or a signal ends this call before the messages.
+  const auto post_byte = [&](bool is_send, int peer, int64_t tag) {
+    const auto byte = std::make_shared<std::byte>();
+    CallOptions call;
+    call.timeout_ns = limit;
+    call.will_wait = true;
+    call.on_complete = [byte](const Status&) {};
+    Communicator& communicator = *found.communicator;
+    Result<std::shared_ptr<mccl::Work>> posted =
+        is_send ? communicator.send(byte.get(), 1, DataType::UInt8, peer, tag, std::move(call))
+                : communicator.recv(byte.get(), 1, DataType::UInt8, peer, tag, std::move(call));
     throw_unless_ok(posted.status());
-    return posted.value()->wait();
+    return std::move(posted).value();
+  };
+  const auto wait_for = [&](mccl::Work& work) {
+    std::exception_ptr interrupt;
+    const Status status = work.wait(-1, [&] {
+      interrupt = hooks_.take_interrupt();
+      return interrupt != nullptr;
+    });
+    if (interrupt != nullptr) std::rethrow_exception(interrupt);
+    return status;
   };
   if (getRank() != 0) {
-    throw_unless_ok(
-        wait_for(found.communicator->send(&token, 1, DataType::UInt8, 0, kArrivalTag, limits)));
-    throw_unless_ok(
-        wait_for(found.communicator->recv(&token, 1, DataType::UInt8, 0, kDepartureTag, limits)));
+    throw_unless_ok(wait_for(*post_byte(true, 0, kArrivalTag)));
+    throw_unless_ok(wait_for(*post_byte(false, 0, kDepartureTag)));
     return;
   }
   // All limits run from now on; the first to pass ends the group, and with it what is still open.
-  std::vector<std::byte> tokens(static_cast<size_t>(getSize()));
   std::vector<std::shared_ptr<mccl::Work>> arrivals;
-  for (int rank = 1; rank < getSize(); ++rank) {
-    Result<std::shared_ptr<mccl::Work>> posted = found.communicator->recv(
-        &tokens[static_cast<size_t>(rank)], 1, DataType::UInt8, rank, kArrivalTag, limits);
-    throw_unless_ok(posted.status());
-    arrivals.push_back(std::move(posted).value());
-  }
+  for (int rank = 1; rank < getSize(); ++rank)
+    arrivals.push_back(post_byte(false, rank, kArrivalTag));
   std::vector<int> missing;
   Status cause;
   for (size_t index = 0; index < arrivals.size(); ++index) {
-    const Status status = arrivals[index]->wait();
+    const Status status = wait_for(*arrivals[index]);
     if (status.is_ok()) continue;
     if (cause.is_ok()) cause = status;
     if (missing.empty() || waits_for_all) missing.push_back(static_cast<int>(index) + 1);
   }
-  TORCH_CHECK_WITH(
-      DistBackendError, missing.empty(), "mccl: Rank 0 timed out in monitoredBarrier: rank",
-      missing.size() == 1 ? " " : "s ", c10::Join(", ", missing), " did not reach it within ",
-      limit_of(options.timeout).count(), " ms: ", cause.message());
+  TORCH_CHECK_WITH(DistBackendError, missing.empty(),
+                   "mccl: Rank 0 timed out in monitoredBarrier: rank",
+                   missing.size() == 1 ? " " : "s ", c10::Join(", ", missing),
+                   " did not reach it within ", limit / 1'000'000, " ms: ", cause.message());
   for (int rank = 1; rank < getSize(); ++rank)
-    throw_unless_ok(wait_for(
-        found.communicator->send(&token, 1, DataType::UInt8, rank, kDepartureTag, limits)));
+    throw_unless_ok(wait_for(*post_byte(true, rank, kDepartureTag)));
 }
 
 }  // namespace mccl

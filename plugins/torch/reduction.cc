@@ -56,6 +56,22 @@ std::string_view spelling_of(at::ScalarType type) {
   C10_THROW_ERROR(NotImplementedError, "mccl: " + what);
 }
 
+// Checked here: an error of the multiplication itself, later, would end the communicator.
+at::Tensor scalar_of(const at::Tensor& factor) {
+  if (!factor.device().is_cpu() || factor.layout() != at::kStrided || factor.is_complex() ||
+      factor.is_quantized())
+    refuse(c10::str("premul_sum by a ", factor.layout(), " ", factor.scalar_type(), " factor on ",
+                    factor.device(), " is not supported; pass a real number"));
+  return factor.detach().to(at::kDouble).reshape({});
+}
+
+// Of a PREMUL_SUM, instead of the type.
+const char* alternative_to(at::ScalarType type) {
+  if (c10::isFloat8Type(type)) return "reduce in float16 or bfloat16";
+  if (c10::isComplexType(type)) return "multiply the tensor by the factor, then use sum";
+  return "the factor needs float16, bfloat16, float32 or float64";
+}
+
 }  // namespace
 
 Reduction reduction_of(const c10d::ReduceOp& op) {
@@ -64,7 +80,7 @@ Reduction reduction_of(const c10d::ReduceOp& op) {
   if (op.op_ == c10d::ReduceOp::PREMUL_SUM) {
     const auto* factor = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
     TORCH_CHECK_VALUE(factor != nullptr, "mccl: ReduceOp.PREMUL_SUM comes without its factor");
-    if (factor->tensor_factor.defined()) return {ReduceOp::Sum, factor->tensor_factor};
+    if (factor->tensor_factor.defined()) return {ReduceOp::Sum, scalar_of(factor->tensor_factor)};
     return {ReduceOp::Sum, at::scalar_tensor(factor->double_factor, at::kDouble)};
   }
   if (op.op_ < c10d::ReduceOp::PREMUL_SUM) {
@@ -85,15 +101,15 @@ Elements moved_elements(at::ScalarType type) {
 }
 
 Elements reduced_elements(at::ScalarType type, const Reduction& reduction) {
+  const std::optional<DataType> found = find_dtype(spelling_of(type));
   const bool is_scalable =
       type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
   if (reduction.factor.has_value() && !is_scalable)
-    refuse(c10::str("premul_sum of ", spelling_of(type),
-                    " is not supported; the factor needs float16, bfloat16, float32 or float64"));
+    refuse(c10::str("premul_sum of ", found.has_value() ? dtype_name(*found) : toString(type),
+                    " is not supported; ", alternative_to(type)));
   const bool is_sum = reduction.op == ReduceOp::Sum || reduction.op == ReduceOp::Avg;
   if (c10::isComplexType(type) && is_sum)
     return {moved_elements(c10::toRealValueType(type)).dtype, 2};
-  const std::optional<DataType> found = find_dtype(spelling_of(type));
   if (found.has_value()) return {*found};
   refuse(c10::str(reduce_op_name(reduction.op), " of ", type,
                   " is not supported; convert to a type that mccl reduces, such as float32"));

@@ -13,9 +13,10 @@ namespace mccl {
 // PREMUL_SUM is a sum of inputs that this rank multiplies by `factor` first, in their own type.
 struct Reduction {
   ReduceOp op = ReduceOp::Sum;
-  std::optional<at::Tensor> factor = std::nullopt;  // one element
+  std::optional<at::Tensor> factor = std::nullopt;  // a float64 scalar
 };
-// NotImplementedError for an operation that torch has and mccl has not.
+// NotImplementedError for an operation that torch has and mccl has not, and for a factor that is
+// not a real number on the CPU.
 Reduction reduction_of(const c10d::ReduceOp& op);
 
 // How elements of a torch type are named to the communicator: `parts` elements of `dtype` each.

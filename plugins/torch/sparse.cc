@@ -57,7 +57,7 @@ Backend::WorkPointer Backend::allreduce_sparse(Tensors& tensors,
 
   const at::Tensor facts = at::tensor({values.size(0), hash_of_shape(own)}, at::kLong);
   const at::Tensor all_facts = at::empty({getSize(), 2}, at::kLong);
-  post(gather_into(title(false), all_facts, facts))->wait();
+  post(gather_into(title(false), all_facts, facts))->synchronize();
   std::vector<int64_t> lengths;
   for (int rank = 0; rank < getSize(); ++rank) {
     lengths.push_back(all_facts[rank][0].item<int64_t>());

@@ -26,6 +26,14 @@ StandIn::Range range_of(const at::Tensor& tensor) {
   return {tensor.const_data_ptr(), (last + 1) * tensor.element_size()};
 }
 
+// The elements as a copy takes them. Detached: no gradients are recorded. Torch has types of a byte
+// that it does not copy, so those that are moved as bytes are copied as bytes.
+at::Tensor as_copied(const at::Tensor& tensor, DataType dtype) {
+  const at::Tensor detached = tensor.detach();
+  const bool is_byte = dtype == DataType::UInt8 && tensor.element_size() == 1;
+  return is_byte && tensor.scalar_type() != at::kByte ? detached.view(at::kByte) : detached;
+}
+
 // On the thread that drives the engine.
 Status run(const std::vector<std::function<void()>>& copies) {
   try {
@@ -58,8 +66,6 @@ void Staging::check(const at::Tensor& tensor) const {
                     " elements and no memory: its storage was freed");
 }
 
-// Copies name detached aliases of tensors: they are dropped by the thread that drives the engine,
-// which is to have no part in Python's objects.
 at::Tensor Staging::make_room(const at::Tensor& tensor) {
   at::Tensor room = at::empty(tensor.sizes(), at::TensorOptions().dtype(type_));
   staged_bytes_ += static_cast<uint64_t>(room.nbytes());
@@ -74,7 +80,8 @@ InputBlock Staging::input(const at::Tensor& tensor) {
   ranges_.reads.push_back(range_of(tensor));
   if (is_plain(tensor)) return {tensor.const_data_ptr(), count(tensor)};
   const at::Tensor room = make_room(tensor);
-  copies_in_.push_back([room, source = tensor.detach()] { room.copy_(source); });
+  copies_.in.push_back(
+      [to = as_copied(room, dtype()), from = as_copied(tensor, dtype())] { to.copy_(from); });
   return {room.const_data_ptr(), count(room)};
 }
 
@@ -85,10 +92,9 @@ InputBlock Staging::input(const at::Tensor& tensor, const Reduction& reduction) 
   memory_.storages.push_back(tensor.storage());
   ranges_.reads.push_back(range_of(tensor));
   at::Tensor room = make_room(tensor);
-  copies_in_.push_back(
-      [room, source = tensor.detach(), factor = reduction.factor->reshape({})]() mutable {
-        at::mul_out(room, source, factor);
-      });
+  copies_.in.push_back([room, source = tensor.detach(), factor = *reduction.factor]() mutable {
+    at::mul_out(room, source, factor);
+  });
   return {room.const_data_ptr(), count(room)};
 }
 
@@ -106,7 +112,8 @@ OutputBlock Staging::output(const at::Tensor& tensor) {
   ranges_.writes.push_back(range_of(tensor));
   if (is_plain(tensor)) return {tensor.mutable_data_ptr(), count(tensor)};
   const at::Tensor room = make_room(tensor);
-  copies_out_.push_back([room, target = tensor.detach()] { target.copy_(room); });
+  copies_.out.push_back(
+      [to = as_copied(tensor, dtype()), from = as_copied(room, dtype())] { to.copy_(from); });
   return {room.mutable_data_ptr(), count(room)};
 }
 
@@ -117,18 +124,19 @@ std::pair<InputBlock, OutputBlock> Staging::in_place(const at::Tensor& tensor,
   memory_.inputs.push_back(tensor);
   if (!is_plain(tensor)) {
     const at::Tensor room = memory_.others.back();
-    copies_in_.push_back([room, source = tensor.detach()] { room.copy_(source); });
+    copies_.in.push_back(
+        [to = as_copied(room, dtype()), from = as_copied(tensor, dtype())] { to.copy_(from); });
   }
   return {{written.data, written.count}, written};
 }
 
 std::shared_ptr<const StandIn> Staging::take_stand_in() {
-  if (copies_in_.empty() && copies_out_.empty()) return nullptr;
+  if (copies_.in.empty() && copies_.out.empty()) return nullptr;
+  const auto copies = std::make_shared<StagedCopies>(std::move(copies_));
+  memory_.copies = copies;
   auto stand_in = std::make_shared<StandIn>(std::move(ranges_));
-  if (!copies_in_.empty())
-    stand_in->copy_in = [copies = std::move(copies_in_)] { return run(copies); };
-  if (!copies_out_.empty())
-    stand_in->copy_out = [copies = std::move(copies_out_)] { return run(copies); };
+  if (!copies->in.empty()) stand_in->copy_in = [copies] { return run(copies->in); };
+  if (!copies->out.empty()) stand_in->copy_out = [copies] { return run(copies->out); };
   return stand_in;
 }
 
@@ -158,7 +166,7 @@ void Staging::separate(std::vector<InputBlock>& inputs, const std::vector<Output
     }
     if (!is_shared) continue;
     const at::Tensor copy = at::empty({input.count * element_bytes}, at::kByte);
-    copies_in_.push_back([copy, source = input.data] {
+    copies_.in.push_back([copy, source = input.data] {
       std::memcpy(copy.mutable_data_ptr(), source, copy.nbytes());
     });
     staged_bytes_ += copy.nbytes();

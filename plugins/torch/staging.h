@@ -43,16 +43,14 @@ class Staging {
                 int own_input, int own_output);
 
   DataType dtype() const { return elements_.dtype; }
+  // Null when no stand-in was needed. Before take_memory().
+  std::shared_ptr<const StandIn> take_stand_in();
   // What the call has to keep alive.
   CallMemory take_memory() { return std::move(memory_); }
-  // Null when no stand-in was needed.
-  std::shared_ptr<const StandIn> take_stand_in();
   // Of the stand-ins.
   uint64_t staged_bytes() const { return staged_bytes_; }
 
  private:
-  using Copies = std::vector<std::function<void()>>;
-
   void check(const at::Tensor& tensor) const;
   at::Tensor make_room(const at::Tensor& tensor);
   int64_t count(const at::Tensor& tensor) const { return tensor.numel() * elements_.parts; }
@@ -62,8 +60,7 @@ class Staging {
   Elements elements_;
   CallMemory memory_;
   StandIn ranges_;  // its ranges; the copies are below
-  Copies copies_in_;
-  Copies copies_out_;
+  StagedCopies copies_;
   uint64_t staged_bytes_ = 0;
 };
 

@@ -5,6 +5,8 @@
 #include <c10/util/Exception.h>
 
 #include <exception>
+#include <limits>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 #include <utility>
 
 namespace mccl {
@@ -39,6 +41,15 @@ std::exception_ptr to_exception(const Status& status) {
   return nullptr;
 }
 
+int64_t limit_ns(std::chrono::milliseconds limit) {
+  constexpr auto kMost =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::nanoseconds::max());
+  // Torch's binding counts microseconds in 64 bits: datetime.timedelta.max wraps around.
+  if (limit > kMost || limit < -kMost) return std::numeric_limits<int64_t>::max();
+  TORCH_CHECK_VALUE(limit.count() >= 0, "mccl: a timeout of ", limit.count(), " ms is negative");
+  return std::chrono::nanoseconds(limit).count();
+}
+
 TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, CallMemory memory,
                      TakeInterrupt take_interrupt, CompletionThread& completions,
                      bool completes_in_wait)
@@ -59,16 +70,36 @@ bool TorchWork::claim() {
   return is_mine;
 }
 
-void TorchWork::on_operation_over(const Status& status) {
+void TorchWork::set_work(std::shared_ptr<mccl::Work> work) {
+  work_ = std::move(work);
+  end_holding();
+}
+
+void TorchWork::begin_holding() {
+  const std::lock_guard lock(mutex_);
+  ++holder_count_;
+}
+
+void TorchWork::end_holding() {
+  c10::intrusive_ptr<TorchWork>
+      engines_own;  // dropped after the lock; the caller has one of its own
+  const std::lock_guard lock(mutex_);
+  if (--holder_count_ == 0) engines_own = std::move(engines_own_);
+}
+
+void TorchWork::on_operation_over(c10::intrusive_ptr<TorchWork> reference, const Status& status) {
+  TorchWork& work = *reference;
   {
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-    over_status_ = status;
-    if (completes_in_wait_) return;
+    const std::lock_guard lock(work.mutex_);
+    work.is_over_ = true;
+    work.over_status_ = status;
+    if (work.completes_in_wait_ && work.holder_count_ > 0) {
+      work.engines_own_ = std::move(reference);
+      return;
+    }
   }
-  auto self = c10::intrusive_ptr<TorchWork>::reclaim_copy(this);
-  completions_.post([self = std::move(self)] {
-    if (self->claim()) self->complete();
+  work.completions_.post([reference = std::move(reference)] {
+    if (reference->claim()) reference->complete();
   });
 }
 
@@ -84,6 +115,14 @@ c10::intrusive_ptr<c10::ivalue::Future> TorchWork::getFuture() {
   return future_;
 }
 
+void TorchWork::drop_all_but_outputs() {
+  memory_.inputs.clear();
+  memory_.others.clear();
+  memory_.storages.clear();
+  if (memory_.copies != nullptr) *memory_.copies = {};
+  memory_.finish = {};
+}
+
 void TorchWork::complete() {
   std::exception_ptr error = to_exception(over_status_);
   if (error == nullptr) {
@@ -95,10 +134,7 @@ void TorchWork::complete() {
       error = std::current_exception();
     }
   }
-  memory_.inputs.clear();
-  memory_.others.clear();
-  memory_.storages.clear();
-  memory_.finish = {};
+  drop_all_but_outputs();
   finish(error);  // first: a callback of the Future may wait for this very work
   if (error != nullptr) {
     future_->setError(error);
@@ -107,38 +143,49 @@ void TorchWork::complete() {
   }
 }
 
-bool TorchWork::completes_in_wait() {
-  const std::lock_guard lock(mutex_);
-  return completes_in_wait_;
-}
-
 bool TorchWork::isCompleted() {
-  if (!has_end_) return work_->is_done();
   const std::lock_guard lock(mutex_);
-  return completed_;
+  // The Future may be complete a moment before the engine has marked its own work done.
+  return completed_ || (!has_end_ && work_->is_done());
 }
 
 bool TorchWork::isSuccess() const {
-  return work_->is_done() && work_->status().is_ok();
+  const std::lock_guard lock(mutex_);
+  return completed_ ? exception_ == nullptr : work_->is_done() && work_->status().is_ok();
 }
 
-bool TorchWork::wait(std::chrono::milliseconds timeout) {
-  const int64_t timeout_ns = timeout == kNoTimeout ? -1 : std::chrono::nanoseconds(timeout).count();
+std::exception_ptr TorchWork::wait_for_end(std::chrono::milliseconds timeout) {
+  const bool is_limited = timeout != kNoTimeout && timeout != c10d::kUnsetTimeout;
+  const int64_t timeout_ns = is_limited ? limit_ns(timeout) : -1;
   std::exception_ptr interrupt;
+  begin_holding();
   const Status status = work_->wait(timeout_ns, [&] {
     interrupt = take_interrupt_();
     return interrupt != nullptr;
   });
+  bool is_over = false;
+  bool completes_here = has_end_;
+  {
+    const std::lock_guard lock(mutex_);
+    is_over = is_over_;
+    completes_here |= completes_in_wait_;
+    if (!is_over) completes_in_wait_ = false;  // from now on nobody is sure to wait
+  }
+  end_holding();
   // Who needs the end does not queue behind other completions, or behind itself in a callback.
-  if (work_->is_done() && (has_end_ || completes_in_wait()) && claim()) complete();
+  if (completes_here && claim()) complete();
   // Also when the work was done meanwhile: the signal has been taken and would be lost.
   if (interrupt != nullptr) std::rethrow_exception(interrupt);
-  throw_unless_ok(status);
-  if (!has_end_) return true;
+  if (!is_over) throw_unless_ok(status);
+  if (!has_end_) return to_exception(is_over ? over_status_ : status);
   // The data is here; another thread is doing the rest.
   std::unique_lock lock(mutex_);
   cv_.wait(lock, [this] { return completed_; });
-  if (exception_ != nullptr) std::rethrow_exception(exception_);
+  return exception_;
+}
+
+bool TorchWork::wait(std::chrono::milliseconds timeout) {
+  if (const std::exception_ptr error = wait_for_end(timeout)) std::rethrow_exception(error);
   return true;
 }
 

@@ -3,6 +3,8 @@
 
 #include <ATen/core/ivalue.h>
 
+#include <chrono>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -15,6 +17,12 @@
 
 namespace mccl {
 
+// What fills and empties the stand-ins of a call.
+struct StagedCopies {
+  std::vector<std::function<void()>> in;
+  std::vector<std::function<void()>> out;
+};
+
 // The tensors of a call.
 struct CallMemory {
   std::vector<at::Tensor> inputs;  // the caller's, shown in profiles
@@ -22,6 +30,9 @@ struct CallMemory {
   // A tensor may be given other memory while the call runs (tensor.data = ...): this keeps the
   // memory that the call has.
   std::vector<c10::Storage> storages;
+  // Shared with the engine, which may let go of it later than all others: emptied, so that tensors
+  // are dropped with the rest.
+  std::shared_ptr<StagedCopies> copies;
   std::vector<at::Tensor> outputs;  // the value of the Future
   // When the operation is over: makes the outputs out of what came. May be empty.
   std::function<void()> finish;
@@ -31,6 +42,10 @@ struct CallMemory {
 std::exception_ptr to_exception(const Status& status);
 // Throws it unless the status is ok.
 void throw_unless_ok(const Status& status);
+
+// Of a time limit of torch, in nanoseconds; what they cannot count, and datetime.timedelta.max, is
+// no limit (INT64_MAX). ValueError for a negative one.
+int64_t limit_ns(std::chrono::milliseconds limit);
 
 // Takes the exception that is to end a wait early (Ctrl-C); null when there is none.
 using TakeInterrupt = std::function<std::exception_ptr()>;
@@ -42,12 +57,15 @@ class TorchWork final : public c10d::Work {
   // more than a small operation does.
   TorchWork(int rank, c10d::OpType type, const char* title, CallMemory memory,
             TakeInterrupt take_interrupt, CompletionThread& completions, bool completes_in_wait);
+  ~TorchWork() override { drop_all_but_outputs(); }
 
-  // The work that this object stands for; called once, right after it was posted.
-  void set_work(std::shared_ptr<mccl::Work> work) { work_ = std::move(work); }
+  // The work that this object stands for; called once, right after it was posted, by the thread
+  // that made this object.
+  void set_work(std::shared_ptr<mccl::Work> work);
 
-  // From the engine, once: the operation is over.
-  void on_operation_over(const Status& status);
+  // From the engine, once: the operation is over. `reference` is the engine's: it may be the last,
+  // and tensors of Python are not to be dropped on a thread that moves data.
+  static void on_operation_over(c10::intrusive_ptr<TorchWork> reference, const Status& status);
 
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -57,13 +75,19 @@ class TorchWork final : public c10d::Work {
   void synchronize() override { wait(kNoTimeout); }
   // Blocks without the interpreter lock (the binding releases it). Throws the operation's error.
   bool wait(std::chrono::milliseconds timeout) override;
+  // As wait(), but gives the operation's error back, null for none; throws only what ended the wait
+  // and not the operation: the limit, or a signal.
+  std::exception_ptr wait_for_end(std::chrono::milliseconds timeout);
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   uint64_t getSequencenumber() const override { return work_ ? work_->sequence() : 0; }
 
  private:
   // Whether this thread is the one that completes the work; true once, after the operation is over.
   bool claim();
-  bool completes_in_wait();
+  void drop_all_but_outputs();
+  // This thread holds a reference for now, and then takes over the engine's, if that is left here.
+  void begin_holding();
+  void end_holding();
   // Completes the Future, drops all tensors but the outputs. By whoever claimed;
   // callbacks may run Python.
   void complete();
@@ -76,6 +100,8 @@ class TorchWork final : public c10d::Work {
   CompletionThread& completions_;
   // Under mutex_: who completes.
   bool completes_in_wait_;
+  int holder_count_ = 1;                       // threads that are posting it or waiting for it
+  c10::intrusive_ptr<TorchWork> engines_own_;  // left by the engine to the last of them
   bool is_over_ = false;
   bool is_claimed_ = false;
   Status over_status_;

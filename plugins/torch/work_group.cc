@@ -43,12 +43,8 @@ int WorkGroup::sourceRank() const {
 bool WorkGroup::wait(std::chrono::milliseconds timeout) {
   std::exception_ptr first;
   for (const auto& part : parts_) {
-    try {
-      part->wait(timeout);
-    } catch (...) {
-      if (!part->isCompleted()) throw;  // the limit has passed, or a signal came
-      if (first == nullptr) first = std::current_exception();
-    }
+    const std::exception_ptr error = part->wait_for_end(timeout);
+    if (first == nullptr) first = error;
   }
   if (first != nullptr) std::rethrow_exception(first);
   return true;

@@ -1,8 +1,10 @@
 """What users do and should not, or may and nobody expects: each once hung, crashed or gave wrong
 numbers."""
 
+import datetime
 import os
 import signal
+import threading
 
 import pytest
 import torch
@@ -25,6 +27,130 @@ def wait_for_a_future_in_a_callback(rank, rank_count):
 
 def test_a_callback_may_wait_for_another_future(few_ranks):
     few_ranks.call(wait_for_a_future_in_a_callback)
+
+
+def wait_in_a_callback_for_the_next(rank, rank_count):
+    for turn in range(50):
+        first, second = torch.ones(4), torch.ones(4)
+        if rank != 0:
+            await_go(f"both posted {turn}")
+        futures = [dist.all_reduce(tensor, async_op=True).get_future()
+                   for tensor in (first, second)]
+        waited = futures[0].then(lambda _, other=futures[1]: other.wait())
+        if rank == 0:
+            go(f"both posted {turn}")
+        waited.wait()
+        assert first[0].item() == second[0].item() == rank_count
+
+
+def test_a_callback_may_wait_for_what_completes_right_after_it(two_ranks):
+    two_ranks.call(wait_in_a_callback_for_the_next)
+
+
+class Memory(bytearray):
+    """Tells when it is dropped, and by which thread."""
+
+    threads: list = []
+    is_dropped = threading.Event()
+
+    def __del__(self):
+        Memory.threads.append(threading.get_native_id())
+        Memory.is_dropped.set()
+
+
+def end_a_wait_early(how):
+    tensor = torch.frombuffer(Memory(16), dtype=torch.float32)
+    options = dist.AllreduceOptions()
+    options.asyncOp = False
+    try:
+        if how == "limit":
+            work = dist.group.WORLD.allreduce([tensor], options)
+            work.wait(datetime.timedelta(milliseconds=1))
+        else:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            dist.all_reduce(tensor)
+    except (KeyboardInterrupt, dist.DistBackendError):
+        return
+    raise AssertionError("the wait returned")
+
+
+def drop_what_is_in_flight(rank, rank_count, how):
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    Memory.threads.clear()
+    Memory.is_dropped.clear()
+    if rank == 1:
+        await_go(f"callback set {how}")
+    future = dist.all_reduce(torch.ones(4), async_op=True).get_future()
+    completing = future.then(lambda _: threading.get_native_id())
+    if rank == 0:
+        go(f"callback set {how}")
+    thread = completing.wait()
+    if rank == 1:
+        await_go(f"dropped {how}")
+        dist.all_reduce(torch.ones(4))
+        return
+    if how == "nobody waits":
+        dist.all_reduce(torch.frombuffer(Memory(16), dtype=torch.float32), async_op=True)
+    else:
+        end_a_wait_early(how)
+    assert Memory.threads == []  # the operation needs it
+    go(f"dropped {how}")
+    assert Memory.is_dropped.wait(60)
+    assert Memory.threads == [thread]
+
+
+@pytest.mark.filterwarnings("ignore:The given buffer")
+@pytest.mark.parametrize("how", ["nobody waits", "limit", "signal"])
+def test_the_thread_that_moves_data_drops_no_tensors(how):
+    with Ranks(2) as ranks:  # of their own: one thread that completes
+        ranks.call(drop_what_is_in_flight, how)
+
+
+def raise_in_a_batch(rank, rank_count):
+    group, device = dist.group.WORLD, torch.device("cpu")
+    tensors = [torch.ones(3 + index) for index in range(3)]
+    with pytest.raises(ZeroDivisionError):
+        with dist._coalescing_manager(group, device, async_ops=True):
+            group.allreduce([tensors[0]], dist.AllreduceOptions())
+            1 // 0
+    with dist._coalescing_manager(group, device, async_ops=True) as manager:
+        for tensor in tensors[1:]:
+            group.allreduce([tensor], dist.AllreduceOptions())
+    (work,) = manager.works
+    work.wait()
+    assert [output.numel() for output in work.result()] == [4, 5]
+    assert [tensor[0].item() for tensor in tensors] == [rank_count] * 3
+
+
+def test_a_batch_that_an_error_ended_leaves_nothing_behind(few_ranks):
+    few_ranks.call(raise_in_a_batch)
+
+
+def set_no_limit(rank, rank_count):
+    endless = datetime.timedelta.max
+    group = dist.new_group(timeout=endless)
+    tensor = torch.ones(4)
+    dist.all_reduce(tensor, group=group)
+    for limit in (endless, datetime.timedelta(days=106750 * 365)):
+        options = dist.AllreduceOptions()
+        options.timeout = limit
+        group.allreduce([tensor], options).wait(limit)
+    assert tensor[0].item() == rank_count ** 3
+    dist.destroy_process_group(group)
+    before = datetime.timedelta(seconds=-5)
+    options.timeout = before
+    world = dist.group.WORLD
+    for call in (lambda: world.allreduce([tensor], options), lambda: dist.new_group(timeout=before),
+                 lambda: world._get_backend(torch.device("cpu")).set_timeout(before),
+                 lambda: dist.all_reduce(tensor, async_op=True).wait(before)):
+        with pytest.raises(ValueError, match="mccl: a timeout of -5000 ms is negative"):
+            call()
+    dist.barrier()
+
+
+def test_a_timeout_may_be_without_end_and_not_negative():
+    with Ranks(2) as ranks:
+        ranks.call(set_no_limit)
 
 
 def swap_the_memory_of_a_tensor_in_flight(rank, rank_count):

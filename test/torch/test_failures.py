@@ -102,7 +102,8 @@ def wait_alone(rank, rank_count):
     dist.all_reduce(torch.ones(4))
     if rank == 1:
         rank_processes.await_go("over")
-        return raised_by(lambda: dist.all_reduce(torch.ones(4)))
+        # The first may still find all that it needs, sent before the other rank gave up.
+        return raised_by(lambda: [dist.all_reduce(torch.ones(4)) for _ in range(2)])
     text = raised_by(lambda: dist.all_reduce(torch.ones(4)))
     again = raised_by(lambda: dist.barrier())
     rank_processes.go("over")
@@ -117,6 +118,31 @@ def test_an_operation_times_out_by_the_timeout_of_its_group():
     assert text.startswith("DistBackendError: mccl: ") and "rank 1" in text
     assert again == text  # the first error is what everything reports
     assert "DistBackendError" in late and text.removeprefix("DistBackendError: mccl: ") in late
+
+
+def miss_a_monitored_barrier(rank, rank_count, waits_for_all):
+    limit = datetime.timedelta(seconds=1)
+    barrier = lambda: dist.group.WORLD.monitored_barrier(limit, wait_all_ranks=waits_for_all)
+    if rank > 1:
+        rank_processes.await_go("named")
+        return ""
+    if rank == 1:
+        rank_processes.go("comes")
+        return raised_by(barrier)
+    rank_processes.await_go("comes")
+    text = raised_by(barrier)
+    rank_processes.go("named")
+    return text
+
+
+@pytest.mark.parametrize("waits_for_all, missing", [(False, "rank 2"), (True, "ranks 2, 3")])
+def test_a_monitored_barrier_names_who_does_not_come(waits_for_all, missing):
+    with rank_processes.Ranks(4) as ranks:
+        text, came, _, _ = ranks.call(miss_a_monitored_barrier, waits_for_all)
+        ranks.is_broken = True
+    assert text.startswith("DistBackendError: mccl: Rank 0 timed out in monitoredBarrier: "
+                           f"{missing} did not reach it within 1000 ms: "), text
+    assert came.startswith("DistBackendError: mccl: "), came
 
 
 def change_the_timeout(rank, rank_count):

@@ -41,6 +41,12 @@ def reduce_without_meaning(rank, rank_count):
         "float8": lambda: dist.all_reduce(ones.to(torch.float8_e4m3fn)),
         "float8 scale": lambda: dist.all_reduce(ones.to(torch.float8_e8m0fnu)),
         "premul int": lambda: dist.all_reduce(ones.int(), premul),
+        "premul float8": lambda: dist.all_reduce(ones.to(torch.float8_e5m2), premul),
+        "premul scale": lambda: dist.all_reduce(ones.to(torch.float8_e8m0fnu), premul),
+        "premul complex": lambda: dist.group.WORLD.allreduce(
+            [ones.to(torch.complex64)], premul).wait(),
+        "complex factor": lambda: dist.all_reduce(
+            ones, dist._make_nccl_premul_sum(torch.tensor([1j]))),
         "quantized": lambda: backend.broadcast([quantized], dist.BroadcastOptions()),
         "sparse max": lambda: dist.all_reduce(ones.to_sparse(), MAX),
         "sparse broadcast": lambda: backend.broadcast([ones.to_sparse()],
@@ -67,6 +73,14 @@ def test_reductions_without_meaning_are_refused_by_name(few_ranks):
                                  "mccl reduces, such as float32",
             "premul int": no + "premul_sum of int32 is not supported; the factor needs float16, "
                                "bfloat16, float32 or float64",
+            "premul float8": no + "premul_sum of float8_e5m2 is not supported; reduce in float16 "
+                                  "or bfloat16",
+            "premul scale": no + "premul_sum of Float8_e8m0fnu is not supported; reduce in "
+                                 "float16 or bfloat16",
+            "premul complex": no + "premul_sum of complex64 is not supported; multiply the tensor "
+                                   "by the factor, then use sum",
+            "complex factor": no + "premul_sum by a Strided ComplexFloat factor on cpu is not "
+                                   "supported; pass a real number",
             "quantized": no + "quantized tensors (QInt8) are not supported",
             "sparse max": no + "all_reduce of sparse tensors supports ReduceOp.SUM only",
             "sparse broadcast": no + "broadcast of a Sparse tensor is not supported; supported "

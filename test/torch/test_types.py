@@ -85,11 +85,23 @@ def test_every_type_is_moved(few_ranks):
     few_ranks.call(try_moves)
 
 
+def move_columns_of_bits(rank, rank_count):
+    for dtype in (torch.uint4, torch.int2, torch.bits8, torch.float4_e2m1fn_x2):
+        rows = torch.arange(6, dtype=torch.uint8).view(2, 3) * (rank + 1)
+        dist.broadcast(rows.t().view(dtype), rank_count - 1)
+        assert rows.tolist() == [[index * rank_count for index in range(row, row + 3)]
+                                 for row in (0, 3)], dtype
+
+
+def test_views_of_types_that_torch_does_not_copy_are_moved(few_ranks):
+    few_ranks.call(move_columns_of_bits)
+
+
 def scale_then_add(rank, rank_count):
     tensor = torch.full((3, 2), float(rank + 1)).t()
-    factor = torch.tensor([0.5])
-    dist.all_reduce(tensor, dist._make_nccl_premul_sum(factor))
-    assert tensor.tolist() == [[rank_count * (rank_count + 1) / 4] * 3] * 2
+    for factor in (torch.tensor([0.5]), torch.tensor(2), torch.ones(1, 1).to(torch.float8_e5m2)):
+        dist.all_reduce(tensor, dist._make_nccl_premul_sum(factor))
+    assert tensor.tolist() == [[rank_count ** 3 * (rank_count + 1) / 2] * 3] * 2
     whole = torch.arange(2.0 * rank_count).to(torch.bfloat16)
     output = torch.empty(2, dtype=torch.bfloat16)
     dist.reduce_scatter_tensor(output, whole, dist._make_nccl_premul_sum(4.0))

@@ -200,6 +200,8 @@ def wait_for_a_signal(rank, rank_count, how):
     try:
         if how == "work.wait":
             dist.all_reduce(tensor, async_op=True).wait()
+        elif how == "monitored_barrier":
+            dist.group.WORLD.monitored_barrier()
         else:
             dist.all_reduce(tensor)
     except BaseException as error:  # noqa: B902
@@ -209,7 +211,7 @@ def wait_for_a_signal(rank, rank_count, how):
     return "no error"
 
 
-@pytest.mark.parametrize("how", ["work.wait", "all_reduce"])
+@pytest.mark.parametrize("how", ["work.wait", "all_reduce", "monitored_barrier"])
 def test_ctrl_c_ends_a_wait(how):
     with rank_processes.Ranks(2) as ranks:
         assert ranks.call(wait_for_a_signal, how) == ["KeyboardInterrupt", ""]
@@ -241,6 +243,38 @@ def wait_for_an_alarm(rank, rank_count):
 def test_what_a_signal_handler_raises_ends_a_wait():
     with rank_processes.Ranks(2) as ranks:
         assert ranks.call(wait_for_an_alarm) == ["AlarmError: the handler's own exception", ""]
+
+
+def interrupt_a_batch(rank, rank_count):
+    group = dist.group.WORLD
+    tensors = [torch.ones(4), torch.ones(4)]
+    if rank == 1:
+        for tensor, name in zip(tensors, ["interrupting", "interrupted"]):
+            rank_processes.await_go(name)
+            dist.all_reduce(tensor)
+        return
+    with dist._coalescing_manager(group, torch.device("cpu"), async_ops=True) as manager:
+        parts = [group.allreduce([tensor], dist.AllreduceOptions()) for tensor in tensors]
+    (work,) = manager.works
+
+    def ring(*_):
+        rank_processes.go("interrupting")
+        assert wait_until(parts[0].is_completed)
+        raise AlarmError("the handler's own exception")
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    with pytest.raises(AlarmError):
+        work.wait()
+    assert not parts[1].is_completed()
+    rank_processes.go("interrupted")
+    work.wait()
+    assert [tensor[0].item() for tensor in tensors] == [2, 2]
+
+
+def test_a_signal_ends_the_wait_for_a_batch_while_one_part_completes():
+    with rank_processes.Ranks(2) as ranks:
+        ranks.call(interrupt_a_batch)
 
 
 def destroy_in_a_callback(rank, rank_count):
@@ -317,8 +351,10 @@ def see_the_error_in_every_place(rank, rank_count):
     dist.barrier()  # an abort reaches those that are connected
     work = dist.all_reduce(torch.ones(4), async_op=True) if rank == 0 else None
     if rank == 1:
+        rank_processes.await_go("posted")
         backend.abort()
         return True
+    rank_processes.go("posted")
     with pytest.raises(dist.DistBackendError, match="abort"):
         work.wait()
     future = work.get_future()
