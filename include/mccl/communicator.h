@@ -5,10 +5,11 @@
 //   auto work = group.value()->all_reduce(data, data, count, DataType::Float32, ReduceOp::Sum);
 //   mccl::Status status = work.value()->wait();
 //
-// All ranks of a communicator make the same collective calls in the same order, and calls on the
-// same memory run in that order; between communicators that is the caller's duty. A call returns at
-// once with a Work; the memory it names belongs to mccl until the Work is done. The first error
-// ends the communicator: every Work, in flight or later, reports it.
+// All ranks of a communicator make the same collective calls in the same order, and those on the
+// same memory run in that order; between communicators, and between messages and collectives, that
+// is the caller's duty. A call returns at once with a Work; the memory it names belongs to mccl
+// until the Work is done. The first error ends the communicator: every Work, in flight or later,
+// reports it.
 #pragma once
 
 #include <cstddef>

@@ -125,7 +125,7 @@ void Backend::shutdown() {
   {
     const std::lock_guard lock(mutex_);
     leaving = {std::move(shared_), std::move(communicator_)};
-    coalescing_.reset();
+    coalescing_.clear();
   }
   if (leaving.shared != nullptr && leaving.shared->pid != getpid()) {
     // A forked child: the threads to end and join are the parent's. Nothing here is its own.
@@ -179,8 +179,8 @@ Backend::TorchWorkPointer Backend::post(Call call) {
   work->set_work(std::move(posted).value());
   if (!is_point_to_point(title.type)) ++collective_count_;
   const std::lock_guard lock(mutex_);
-  if (coalescing_.has_value() && coalescing_thread_ == std::this_thread::get_id())
-    coalescing_->push_back(work);
+  const auto batch = coalescing_.find(std::this_thread::get_id());
+  if (batch != coalescing_.end()) batch->second.push_back(work);
   return work;
 }
 
@@ -196,21 +196,18 @@ Backend::WorkPointer Backend::combine(c10d::OpType type, std::vector<TorchWorkPo
 }
 
 void Backend::startCoalescing() {
-  std::optional<std::vector<TorchWorkPointer>> endless;  // dropped after the lock
+  std::vector<TorchWorkPointer> endless;  // dropped after the lock
   const std::lock_guard lock(mutex_);
-  endless.swap(coalescing_);
-  coalescing_.emplace();
-  coalescing_thread_ = std::this_thread::get_id();
+  endless.swap(coalescing_[std::this_thread::get_id()]);
 }
 
 Backend::WorkPointer Backend::endCoalescing() {
   std::vector<TorchWorkPointer> parts;
   {
     const std::lock_guard lock(mutex_);
-    TORCH_CHECK_VALUE(coalescing_.has_value() && coalescing_thread_ == std::this_thread::get_id(),
-                      "mccl: coalescing ends that has not begun");
-    parts = std::move(*coalescing_);
-    coalescing_.reset();
+    auto batch = coalescing_.extract(std::this_thread::get_id());
+    TORCH_CHECK_VALUE(!batch.empty(), "mccl: coalescing ends that has not begun");
+    parts = std::move(batch.mapped());
   }
   return combine(c10d::OpType::COALESCED, std::move(parts));
 }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -101,9 +102,11 @@ class Backend final : public c10d::Backend {
   // Throws on every rank when one is not there within the limit; the group has then failed.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool waits_for_all) override;
 
-  // Calls of this thread between the two start at once; the Work of the end stands for all. Where
-  // the last batch had no end, since an error cut it short, its calls complete by themselves.
-  bool supportsCoalescing() const override { return true; }
+  // Calls of a thread between the two start at once; the Work of the end stands for all. Where the
+  // last batch had no end, since an error cut it short, its calls complete by themselves. Not
+  // advertised: torch would then run batch_isend_irecv in a context that it does not leave when a
+  // call is refused, and its messages need no batch.
+  bool supportsCoalescing() const override { return false; }
   void startCoalescing() override;
   WorkPointer endCoalescing() override;
 
@@ -169,8 +172,8 @@ class Backend final : public c10d::Backend {
   std::shared_ptr<Shared> shared_;
   std::mutex mutex_;  // guards what follows: shutdown() may come from another thread
   std::shared_ptr<Communicator> communicator_;
-  std::optional<std::vector<TorchWorkPointer>> coalescing_;  // since startCoalescing()
-  std::thread::id coalescing_thread_;
+  // By thread, since its startCoalescing().
+  std::map<std::thread::id, std::vector<TorchWorkPointer>> coalescing_;
   std::atomic<uint64_t> collective_count_{0};
   std::atomic<uint64_t> staged_calls_{0};
   std::atomic<uint64_t> staged_bytes_{0};

@@ -70,13 +70,26 @@ def pass_round_the_ring(rank, rank_count, count):
         dist.P2POp(dist.irecv, second, left, tag=2),
         dist.P2POp(dist.irecv, incoming, left, tag=1),
     ])
-    assert len(works) == 1
+    assert len(works) == 4
     for work in works:
         work.wait()
     assert incoming[0].item() == incoming[-1].item() == left
     assert torch.equal(second, torch.arange(6.0).view(3, 2) + left)
-    assert [t.shape for t in works[0].result()][3] == incoming.shape
-    assert works[0].is_completed()
+    assert works[3].result()[0].shape == incoming.shape
+    assert all(work.is_completed() for work in works)
+
+
+def batches_after_a_refused_one(rank, rank_count):
+    with pytest.raises(ValueError, match="which is this rank"):
+        dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.ones(4), rank)])
+    pass_round_the_ring(rank, rank_count, 3)
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [rank_count] * 3
+
+
+def test_a_refused_batch_leaves_the_group_as_it_was(few_ranks):
+    few_ranks.call(batches_after_a_refused_one)
 
 
 @pytest.mark.parametrize("rank_count", [2, 3, 4])
