@@ -26,6 +26,7 @@ import traceback
 from typing import Any, Callable
 
 import torch
+import torch._dynamo  # what DDP and profiles import at their first use: once, not in every child
 import torch.distributed as dist
 
 import mccl
