@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,7 +15,7 @@ namespace {
 // A task that has waited so long waits behind one that blocks: longer than an ordinary callback.
 constexpr std::chrono::milliseconds kPatience{20};
 // Tasks that wait for one another, one inside the other; more are a program that never ends.
-constexpr size_t kThreadsMax = 64;
+constexpr size_t kHelpersMax = 64;
 
 }  // namespace
 
@@ -23,7 +24,10 @@ struct CompletionThread::Queue {
   std::condition_variable changed;  // for the threads that run tasks
   std::condition_variable blocked;  // for the one that watches them
   std::deque<std::function<void()>> tasks;
-  std::vector<std::thread> threads;  // the watching one first
+  std::vector<std::thread> threads;   // the one that watches, and the one that always runs tasks
+  std::set<std::thread::id> helpers;  // run tasks while there are any, then end
+  std::condition_variable helper_ended;
+  size_t helper_count = 0;  // those that are about to enter `helpers` as well
   size_t idle_count = 0;
   uint64_t taken_count = 0;
   bool is_stopping = false;
@@ -49,6 +53,9 @@ CompletionThread::~CompletionThread() {
       thread.detach();  // it cannot wait for itself
     else
       thread.join();
+  std::unique_lock lock(queue_->mutex);
+  const size_t own_count = queue_->helpers.count(std::this_thread::get_id());
+  queue_->helper_ended.wait(lock, [&] { return queue_->helper_count == own_count; });
 }
 
 void CompletionThread::post(std::function<void()> task) {
@@ -64,16 +71,29 @@ void CompletionThread::run(Queue& queue) {
     queue.changed.wait(lock, [&] { return queue.is_stopping || !queue.tasks.empty(); });
     --queue.idle_count;
     if (queue.tasks.empty()) return;
-    std::function<void()> task = std::move(queue.tasks.front());
-    queue.tasks.pop_front();
-    ++queue.taken_count;
-    // Two posts may both have notified this thread while it was still waking.
-    if (!queue.tasks.empty()) queue.blocked.notify_one();
-    lock.unlock();
-    task();
-    task = {};  // what it holds (tensors) is dropped here, not under the lock
-    lock.lock();
+    run_one(queue, lock);
   }
+}
+
+void CompletionThread::run_one(Queue& queue, std::unique_lock<std::mutex>& lock) {
+  std::function<void()> task = std::move(queue.tasks.front());
+  queue.tasks.pop_front();
+  ++queue.taken_count;
+  // Two posts may both have notified this thread while it was still waking.
+  if (!queue.tasks.empty()) queue.blocked.notify_one();
+  lock.unlock();
+  task();
+  task = {};  // what it holds (tensors) is dropped here, not under the lock
+  lock.lock();
+}
+
+void CompletionThread::help(Queue& queue) {
+  std::unique_lock lock(queue.mutex);
+  queue.helpers.insert(std::this_thread::get_id());
+  while (!queue.tasks.empty()) run_one(queue, lock);
+  queue.helpers.erase(std::this_thread::get_id());
+  --queue.helper_count;
+  queue.helper_ended.notify_all();
 }
 
 void CompletionThread::watch(const std::shared_ptr<Queue>& queue) {
@@ -85,8 +105,9 @@ void CompletionThread::watch(const std::shared_ptr<Queue>& queue) {
     const uint64_t seen_count = queue->taken_count;
     const bool is_moving = queue->blocked.wait_for(
         lock, kPatience, [&] { return queue->is_stopping || queue->taken_count != seen_count; });
-    if (!is_moving && queue->threads.size() < kThreadsMax)
-      queue->threads.emplace_back([queue] { run(*queue); });
+    if (is_moving || queue->tasks.empty() || queue->helper_count == kHelpersMax) continue;
+    ++queue->helper_count;
+    std::thread([queue] { help(*queue); }).detach();
   }
 }
 

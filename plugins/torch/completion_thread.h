@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 
 namespace mccl {
 
@@ -26,6 +27,8 @@ class CompletionThread {
  private:
   struct Queue;
   static void run(Queue& queue);
+  static void run_one(Queue& queue, std::unique_lock<std::mutex>& lock);
+  static void help(Queue& queue);
   static void watch(const std::shared_ptr<Queue>& queue);
 
   std::shared_ptr<Queue> queue_;  // shared with the threads, of which one may outlive this object
