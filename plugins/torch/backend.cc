@@ -122,10 +122,11 @@ Backend::Living Backend::check_living() {
 
 void Backend::shutdown() {
   Living leaving;
+  decltype(coalescing_) endless;  // dropped after the lock
   {
     const std::lock_guard lock(mutex_);
     leaving = {std::move(shared_), std::move(communicator_)};
-    coalescing_.clear();
+    endless.swap(coalescing_);
   }
   if (leaving.shared != nullptr && leaving.shared->pid != getpid()) {
     // A forked child: the threads to end and join are the parent's. Nothing here is its own.

@@ -9,20 +9,14 @@
 // Reference: Johnsson and Ho 1989, "Optimum broadcasting and personalized communication in
 // hypercubes".
 // Golden case: test/golden/algorithms/gather_binomial_tree.txt.
-#include <algorithm>
 #include <bit>
 
+#include "algorithms/binomial_tree.h"
 #include "algorithms/catalog.h"
 #include "mccl/language.h"
 
 namespace mccl {
 namespace {
-
-// Ranks below `rank` in the tree, itself included.
-int subtree_rank_count(int rank, int rank_count) {
-  const int lowest_bit = rank & -rank;
-  return rank == 0 ? rank_count : std::min(lowest_bit, rank_count - rank);
-}
 
 // Where `rank` keeps the blocks of `count` ranks from `first` on; a leaf has them in its input.
 Chunk blocks_at(const ProgramBuilder& tree, int rank, int first, int count, int rank_count) {
@@ -48,9 +42,7 @@ Result<Program> build(int rank_count) {
 
 AlgorithmCost cost(int rank_count) {
   const auto ranks = static_cast<unsigned>(rank_count);
-  int largest = 1;
-  for (int rank = 1; rank < rank_count; rank *= 2)
-    largest = std::max(largest, subtree_rank_count(rank, rank_count));
+  const int largest = largest_subtree_rank_count(rank_count);
   return {.hops = static_cast<int>(std::bit_width(ranks)) - 1,
           .messages = static_cast<int>(std::bit_width(ranks - 1)),
           .recv_streams = static_cast<int>(std::bit_width(ranks - 1)),

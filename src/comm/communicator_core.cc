@@ -278,6 +278,12 @@ Result<const std::vector<LaneStreams>*> CommunicatorCore::find_streams(const Pla
   return &streams;
 }
 
+TimeNs CommunicatorCore::deadline_of(const CallOptions& options) const {
+  const TimeNs timeout =
+      options.timeout_ns < 0 ? endpoint_.config().timeout_ns : options.timeout_ns;
+  return deadline_after(endpoint_.engine().clock().now(), timeout);
+}
+
 Status CommunicatorCore::check_process() const {
   if (endpoint_.is_own_process()) return Status::ok();
   return Status(StatusCode::InvalidArgument,
@@ -325,7 +331,6 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
     return streams.status();
   }
 
-  const Clock& clock = endpoint_.engine().clock();
   auto work = std::make_shared<PostedWork>(endpoint_.driver().door(), sequence,
                                            std::move(options.on_complete));
   OperationSpec spec;
@@ -345,9 +350,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   spec.op = call.op;
   spec.rank_count = rank_count();
   spec.waits_for_earlier = call.waits_for_earlier;
-  const TimeNs timeout =
-      options.timeout_ns < 0 ? endpoint_.config().timeout_ns : options.timeout_ns;
-  spec.deadline = deadline_after(clock.now(), timeout);
+  spec.deadline = deadline_of(options);
   spec.stand_in = std::move(options.stand_in);
   spec.sink = work;
   ProgramCount& counter = counters_[plan.counter];
@@ -387,13 +390,10 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_message(int peer, MessageSp
     if (peer != -1)
       message.link = &endpoint_.engine().transport().link(
           agreement_.ranks[static_cast<size_t>(peer)].peer.process_id);
-    const Clock& clock = endpoint_.engine().clock();
     auto work = std::make_shared<PostedWork>(endpoint_.driver().door(), message_count_++,
                                              std::move(options.on_complete));
     if (!is_send) work->set_rank_of([this](uint64_t process) { return rank_of(process); });
-    const TimeNs timeout =
-        options.timeout_ns < 0 ? endpoint_.config().timeout_ns : options.timeout_ns;
-    message.deadline = deadline_after(clock.now(), timeout);
+    message.deadline = deadline_of(options);
     message.stand_in = std::move(options.stand_in);
     message.sink = work;
     if (is_send)

@@ -94,6 +94,7 @@ class CommunicatorCore {
                                                        int root, int set, int instances);
   Result<std::shared_ptr<Work>> post_held(Call& call, CallOptions& options);
   Status check_process() const;
+  TimeNs deadline_of(const CallOptions& options) const;
   Status connect_to(int peer);
   Result<std::shared_ptr<Work>> post_message(int peer, MessageSpec& message, CallOptions& options,
                                              bool is_send);

@@ -16,18 +16,17 @@ struct CollectiveRow {
   Blocks output;
   Origins origins;
   bool is_reducing;
-  bool is_rooted;
 };
 
 constexpr CollectiveRow kRows[] = {
-    {Collective::AllReduce, Blocks::One, Blocks::One, Origins::One, true, false},
-    {Collective::AllGather, Blocks::One, Blocks::PerRank, Origins::OfSource, false, false},
-    {Collective::Broadcast, Blocks::One, Blocks::One, Origins::One, false, true},
-    {Collective::ReduceScatter, Blocks::PerRank, Blocks::One, Origins::OfDestination, true, false},
-    {Collective::Reduce, Blocks::One, Blocks::OneAtRoot, Origins::One, true, true},
-    {Collective::Gather, Blocks::One, Blocks::PerRankAtRoot, Origins::OfSource, false, true},
-    {Collective::Scatter, Blocks::PerRankAtRoot, Blocks::One, Origins::OfDestination, false, true},
-    {Collective::AllToAll, Blocks::PerRank, Blocks::PerRank, Origins::OfBoth, false, false},
+    {Collective::AllReduce, Blocks::One, Blocks::One, Origins::One, true},
+    {Collective::AllGather, Blocks::One, Blocks::PerRank, Origins::OfSource, false},
+    {Collective::Broadcast, Blocks::One, Blocks::One, Origins::One, false},
+    {Collective::ReduceScatter, Blocks::PerRank, Blocks::One, Origins::OfDestination, true},
+    {Collective::Reduce, Blocks::One, Blocks::OneAtRoot, Origins::One, true},
+    {Collective::Gather, Blocks::One, Blocks::PerRankAtRoot, Origins::OfSource, false},
+    {Collective::Scatter, Blocks::PerRankAtRoot, Blocks::One, Origins::OfDestination, false},
+    {Collective::AllToAll, Blocks::PerRank, Blocks::PerRank, Origins::OfBoth, false},
 };
 
 const CollectiveRow& row_of(Collective collective) {
@@ -40,9 +39,6 @@ const CollectiveRow& row_of(Collective collective) {
 
 bool is_reducing(Collective collective) {
   return row_of(collective).is_reducing;
-}
-bool is_rooted(Collective collective) {
-  return row_of(collective).is_rooted;
 }
 
 int block_count(Collective collective, Buffer buffer, int rank, int rank_count) {

@@ -22,8 +22,6 @@ namespace mccl {
 
 // Whether outputs are reductions of all ranks' inputs; else every output is one rank's input.
 bool is_reducing(Collective collective);
-// Whether one rank is special.
-bool is_rooted(Collective collective);
 
 // Blocks of `rank`'s input or output.
 int block_count(Collective collective, Buffer buffer, int rank, int rank_count);

@@ -106,8 +106,7 @@ void Operation::join_streams() {
     if (lane.code_->last_recv_step < 0) continue;
     int64_t slice = spec_.shape.slice_elements;
     // Where one message is expected its length is known; else the peer's second one may be a slice.
-    if (spec_.shape.is_cut_by_lane && longest_chunk(*lane.code_) < first_slice_elements())
-      slice = longest_chunk(*lane.code_);
+    if (spec_.shape.is_cut_by_lane && lane.iterations_ == 1) slice = longest_chunk(*lane.code_);
     const int64_t elements_max = slice * lane.code_->received_chunks_max;
     lane.streams_.recv->add_owner(&lane, spec_.sequence, spec_.shape.messages,
                                   static_cast<size_t>(elements_max) * element_bytes_);
