@@ -281,7 +281,7 @@ def main():
     for _ in range(100):  # threads that helped with completions are on their way out
         if after["threads"] <= before["threads"]:
             break
-        time.sleep(0.02)
+        time.sleep(0.02)  # nothing tells when a thread has ended
         after = resources()
     grown = after["memory"] - before["memory"]
     if grown > GROWTH_MAX_KIB or any(after[name] > before[name]

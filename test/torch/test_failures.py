@@ -210,7 +210,7 @@ def test_a_stopped_rank_is_waited_for():
             stat = open(f"/proc/{ranks.pids[1]}/stat").read().rsplit(")", 1)[1]
             if stat.split()[0] == "T":
                 break
-            time.sleep(0.01)
+            time.sleep(0.01)  # nothing tells when a process has stopped
         time.sleep(0.5)  # long enough for rank 0 to have noticed nothing
         os.kill(ranks.pids[1], signal.SIGCONT)
         assert [outcome.value for outcome in ranks.finish()] == [1.0, 1.0]

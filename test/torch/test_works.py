@@ -19,7 +19,7 @@ def wait_until(condition, limit_s=60.0):
     """Polls what no call can wait for; a failure is raised by the caller's assertion."""
     deadline = time.monotonic() + limit_s
     while not condition() and time.monotonic() < deadline:
-        time.sleep(0.001)
+        time.sleep(0.001)  # what is_completed() says cannot be waited for
     return condition()
 
 
