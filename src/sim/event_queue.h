@@ -12,7 +12,7 @@ namespace mccl::sim {
 
 enum class EventKind : uint8_t {
   PortFree,  // index: node whose egress port finished a segment
-  Arrive,    // index: segment whose first byte reaches the receiver's ingress port
+  Arrive,    // index: segment whose first byte reaches the next port on its way
   Deliver,   // index: segment whose last byte is there
   Resume,    // index: wire end that learns that its peer reads again
   Action,    // index: action of World::at

@@ -6,6 +6,11 @@
 // the segment is readable. So an idle path costs latency + bytes / rate, and two senders to one
 // node share its rate.
 //
+// Between two switches the first byte passes the sender's uplink and the receiver's downlink on its
+// way to the ingress port: it goes on at once where these are free, else behind all that came
+// before. They are at least as fast as a node's port, so that the last byte is never later there
+// than at the ingress port, and only the first one is followed.
+//
 // What it leaves out: packet loss and acknowledgements. A sender stops while its peer has
 // queue_bytes_max unread, which it knows at once, and goes on one latency after half of that was
 // read. Opening and closing a connection cost a latency but no bandwidth, and keep their place in
@@ -56,6 +61,8 @@ Network::Network(const WorldOptions& options, const Clock& clock, EventQueue& ev
   MCCL_CHECK_LT(size_t{0}, options.segment_bytes_max);
   MCCL_CHECK_LE(options.segment_bytes_min, options.segment_bytes_max);
   MCCL_CHECK_LE(options.segment_bytes_max, Port::kSegmentBytesMax);
+  MCCL_CHECK_LE(0, options.nodes_per_switch);
+  MCCL_CHECK_LE(0, options.uplink_ports);
 }
 
 Network::~Network() {
@@ -64,6 +71,9 @@ Network::~Network() {
 
 NodeIndex Network::add_node() {
   nodes_.emplace_back(options_.bytes_per_second);
+  if (has_uplinks() && switch_of(static_cast<NodeIndex>(nodes_.size() - 1)) == switches_.size()) {
+    switches_.emplace_back(options_.bytes_per_second * options_.uplink_ports);
+  }
   return static_cast<NodeIndex>(nodes_.size() - 1);
 }
 
@@ -121,12 +131,9 @@ void Network::handle(const Event& event) {
       nodes_[event.index].is_sending = false;
       use_port(event.index);
       return;
-    case EventKind::Arrive: {
-      const Segment& segment = segments_[event.index];
-      Port& ingress = nodes_[ends_[segment.receiver].node].ingress;
-      events_.push(ingress.pass(clock_.now(), segment.bytes), EventKind::Deliver, event.index);
+    case EventKind::Arrive:
+      arrive(event.index);
       return;
-    }
     case EventKind::Deliver: {
       const Segment segment = segments_[event.index];
       free_segments_.push_back(event.index);
@@ -175,7 +182,25 @@ void Network::launch(SegmentKind kind, NodeIndex from, EndIndex receiver, size_t
   if (last_arrival.size() <= to) last_arrival.resize(nodes_.size(), 0);
   const TimeNs arrival = std::max(clock_.now() + draw_latency(), last_arrival[to]);
   last_arrival[to] = arrival;
-  events_.push(arrival, EventKind::Arrive, add_segment({kind, receiver, segment_bytes}));
+  const bool is_uplinked = has_uplinks() && switch_of(from) != switch_of(to);
+  const SegmentPlace place = is_uplinked ? SegmentPlace::Uplink : SegmentPlace::Ingress;
+  events_.push(arrival, EventKind::Arrive, add_segment({kind, receiver, segment_bytes, place}));
+}
+
+void Network::arrive(uint32_t segment_index) {
+  Segment& segment = segments_[segment_index];
+  const WireEnd& end = ends_[segment.receiver];
+  if (segment.place == SegmentPlace::Ingress) {
+    Port& ingress = nodes_[end.node].ingress;
+    events_.push(ingress.pass(clock_.now(), segment.bytes), EventKind::Deliver, segment_index);
+    return;
+  }
+  const bool is_up = segment.place == SegmentPlace::Uplink;
+  Port& port = is_up ? switches_[switch_of(end.peer_node)].up : switches_[switch_of(end.node)].down;
+  const TimeNs begin = std::max(clock_.now(), port.free_at());
+  port.pass(clock_.now(), segment.bytes);
+  segment.place = is_up ? SegmentPlace::Downlink : SegmentPlace::Ingress;
+  events_.push(begin, EventKind::Arrive, segment_index);
 }
 
 void Network::deliver(const Segment& segment) {

@@ -1,6 +1,6 @@
-// The machine behind World: nodes with an egress and an ingress port, connections as two directed
-// byte queues, and what each kind of event does to them. It knows no callbacks: it keeps a list of
-// the nodes that are due for a step.
+// The machine behind World: nodes with an egress and an ingress port, switches with an uplink,
+// connections as two directed byte queues, and what each kind of event does to them. It knows no
+// callbacks: it keeps a list of the nodes that are due for a step.
 #pragma once
 
 #include <sys/uio.h>
@@ -111,10 +111,21 @@ class Network {
     size_t unread_bytes() const { return static_cast<size_t>(delivered_bytes - read_bytes); }
   };
 
+  // The port that a segment's first byte reaches next.
+  enum class SegmentPlace : uint8_t { Uplink, Downlink, Ingress };
+
   struct Segment {
     SegmentKind kind;
     EndIndex receiver;
     size_t bytes;
+    SegmentPlace place = SegmentPlace::Ingress;
+  };
+
+  // The uplink of a switch, seen from below.
+  struct Switch {
+    explicit Switch(int64_t bytes_per_second) : up(bytes_per_second), down(bytes_per_second) {}
+    Port up;
+    Port down;
   };
 
   bool is_vanished(NodeIndex node) const { return nodes_[node].state == NodeState::Vanished; }
@@ -124,6 +135,11 @@ class Network {
   size_t draw_segment_bytes(size_t available_bytes);
   uint32_t add_segment(const Segment& segment);
   void launch(SegmentKind kind, NodeIndex from, EndIndex receiver, size_t segment_bytes);
+  void arrive(uint32_t segment_index);
+  bool has_uplinks() const { return options_.nodes_per_switch > 0 && options_.uplink_ports > 0; }
+  size_t switch_of(NodeIndex node) const {
+    return node / static_cast<size_t>(options_.nodes_per_switch);
+  }
   void deliver(const Segment& segment);
   void deliver_data(EndIndex receiver, size_t segment_bytes);
   void deliver_request(EndIndex server);
@@ -142,6 +158,7 @@ class Network {
   Prng prng_;
   ByteChunkPool pool_;
   std::deque<Node> nodes_;
+  std::vector<Switch> switches_;  // empty when no uplink is ever the limit
   std::deque<WireEnd>
       ends_;  // never shrinks, so that a segment in the air never meets a reused end
   std::vector<Segment> segments_;

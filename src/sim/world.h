@@ -7,6 +7,10 @@
 // before it, and is readable when its last byte is through. Both ports run at B. A wire whose peer
 // has queue_bytes_max unread stops until half of that is read. Connecting takes one latency each
 // way; opening and closing use no bandwidth.
+//
+// Nodes may stand at switches: node k at switch k / nodes_per_switch. What goes from one switch to
+// another passes the uplink of the first and then that of the second, each direction a port of its
+// own, first in, first out, without a limit to what waits there. The latency is the same.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +33,10 @@ struct WorldOptions {
   size_t segment_bytes_min = 0;          // 0: as much as was written; else segments are cut to a
                                          // random size in [min, max] (1, 1: one byte at a time)
   size_t queue_bytes_max = 4 << 20;      // bytes a wire takes before write() returns 0
-  bool reads_late = false;               // a wire captures written bytes as late as it may: write()
-                                         // takes only what the port can send at once
+  int nodes_per_switch = 0;              // 0: one switch for all
+  int uplink_ports = 0;     // a switch's uplink runs at so many times B; 0: it is never the limit
+  bool reads_late = false;  // a wire captures written bytes as late as it may: write()
+                            // takes only what the port can send at once
 };
 
 class World {
