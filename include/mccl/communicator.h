@@ -28,6 +28,7 @@ namespace mccl {
 
 class EndpointCore;
 class CommunicatorCore;
+class HandOff;
 
 struct EndpointOptions {
   // Settings by their environment names, instead of the process's environment when not empty.
@@ -72,6 +73,13 @@ class Work {
   // no limit. The waiting thread moves data itself. Any thread.
   virtual Status wait(int64_t timeout_ns = -1, const std::function<bool()>& interrupted = {}) = 0;
 
+  // Of memory that a device also uses, instead of wait(): what is encoded on its stream from now on
+  // runs after the work, and the host goes on. True when that is so; false when the host has to
+  // wait(), as for the CPU's memory, for messages, and where MCCL_DEVICE_WAIT is 0. An error of a
+  // work that is done; a later one is what the communicator's next call says. The thread that made
+  // the call. Does not block.
+  virtual Result<bool> wait_on_stream() { return false; }
+
   // The number of the call in its communicator, from 0; send and recv count for themselves.
   virtual uint64_t sequence() const = 0;
 
@@ -106,6 +114,10 @@ struct CallOptions {
   std::function<void(const Status&)> on_complete = {};
   // Null: the buffers are the caller's own memory.
   std::shared_ptr<const StandIn> stand_in = {};
+  // The stream of an asynchronous device that also uses the memory: the call is ordered behind what
+  // is encoded on it, and a signal is encoded and committed, by the calling thread. Null: the
+  // memory is the CPU's, and ready.
+  std::shared_ptr<HandOff> hand_off = {};
   // The caller waits at once: the endpoint's thread is not woken for what the waiter will do.
   bool will_wait = false;
 };

@@ -1,11 +1,11 @@
 // For writers of devices: arithmetic on a device's memory, and the hand-off of memory between an
 // asynchronous device and the engine.
 //
-// Implementers of Device guarantee law L6: bitwise commutative and equal on every CPU; half types are rounded
-// to nearest even by integer code with subnormals kept; min and max are IEEE 754-2019 minimum and
-// maximum, a NaN result is one constant per type; integers wrap; bool results are exactly 0 or 1;
-// the floating-point control register is set and restored. test/conformance/device_test.cc checks
-// every implementation.
+// Implementers of Device guarantee law L6: bitwise commutative and equal on every CPU; half types
+// are rounded to nearest even by integer code with subnormals kept; min and max are IEEE 754-2019
+// minimum and maximum, a NaN result is one constant per type; integers wrap; bool results are
+// exactly 0 or 1; the floating-point control register is set and restored.
+// test/conformance/device_test.cc checks every implementation.
 #pragma once
 
 #include <cstddef>

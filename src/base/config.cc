@@ -199,6 +199,31 @@ SettingRow log_row() {
       .write = [](const Config& config) { return std::string(log_level_name(config.log_level)); }};
 }
 
+SettingRow device_wait_row() {
+  return {
+      .name = "MCCL_DEVICE_WAIT",
+      .type = "a number from 0 to 10000000",
+      .unit = "seconds",
+      .scope = SettingScope::Local,
+      .effect =
+          "How long the stream of a device may wait for collectives of which none is completed, "
+          "before the communicator fails; some devices end a long wait themselves and go on with "
+          "wrong data. 0: wait() blocks the host instead, without a limit.",
+      .fallbacks = {},
+      .parse =
+          [](std::string_view text, Config* config) {
+            if (text == "0") {
+              config->device_wait_ns = 0;
+              return true;
+            }
+            return parse_seconds(text, &config->device_wait_ns);
+          },
+      .write =
+          [](const Config& config) {
+            return config.device_wait_ns == 0 ? "0" : write_seconds(config.device_wait_ns);
+          }};
+}
+
 SettingRow park_limit_row() {
   return {.name = "MCCL_PARK_LIMIT",
           .type = "64K to 1024G, with a suffix K, M or G or none",
@@ -303,6 +328,26 @@ SettingRow timeout_row() {
           .write = [](const Config& config) { return write_seconds(config.timeout_ns); }};
 }
 
+SettingRow unified_row() {
+  return {
+      .name = "MCCL_UNIFIED_COLLECTIVE",
+      .type = "0 or 1",
+      .unit = "",
+      .scope = SettingScope::Local,
+      .effect =
+          "1: memory that CPU and device share is reduced in place. 0: through copies, as "
+          "memory out of the CPU's reach is; each is counted.",
+      .fallbacks = {},
+      .parse =
+          [](std::string_view text, Config* config) {
+            if (text != "0" && text != "1") return false;
+            config->is_unified_in_place = text == "1";
+            return true;
+          },
+      .write =
+          [](const Config& config) { return std::string(config.is_unified_in_place ? "1" : "0"); }};
+}
+
 // Levenshtein's distance, one row at a time.
 size_t edit_distance(std::string_view left, std::string_view right) {
   std::vector<size_t> row(right.size() + 1);
@@ -345,9 +390,10 @@ std::string_view cost_profile_name(CostProfile profile) {
 
 std::span<const SettingRow> settings() {
   static const std::vector<SettingRow> rows = {
-      algorithm_row(),     algorithm_strict_row(), deterministic_row(), log_row(),
-      park_limit_row(),    peer_timeout_row(),     port_range_row(),    profile_row(),
-      socket_buffer_row(), socket_interface_row(), timeout_row()};
+      algorithm_row(), algorithm_strict_row(), deterministic_row(),    device_wait_row(),
+      log_row(),       park_limit_row(),       peer_timeout_row(),     port_range_row(),
+      profile_row(),   socket_buffer_row(),    socket_interface_row(), timeout_row(),
+      unified_row()};
   return rows;
 }
 

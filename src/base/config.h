@@ -50,6 +50,10 @@ struct Config {
   TimeNs timeout_ns = 1800 * kNsPerSecond;
   // How long a peer's host may be silent before it counts as lost.
   TimeNs peer_timeout_ns = 10 * kNsPerSecond;
+  // How long a device's stream may wait for a collective. 0: the host waits instead.
+  TimeNs device_wait_ns = 4 * kNsPerSecond;
+  // Memory that CPU and device share is used in place; false: through copies.
+  bool is_unified_in_place = true;
   LogLevel log_level = LogLevel::Info;  // one start-up line and notices
   CostProfile cost_profile = CostProfile::Auto;
 

@@ -113,8 +113,9 @@ Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& end
 
 Result<PlanTable> CommunicatorCore::decide(const EndpointCore& endpoint,
                                            const std::vector<RankRecord>& ranks) {
-  Result<PlanTable> table =
-      build_plan_table(topology_of(ranks), planner_settings(endpoint.config()));
+  PlannerSettings settings = planner_settings(endpoint.config());
+  settings.costs = endpoint.costs();
+  Result<PlanTable> table = build_plan_table(topology_of(ranks), settings);
   if (!table.is_ok() || !endpoint.portions()) return table;
   for (CollectivePlan& plan : table.value().collectives)
     for (PlanWindow& window : plan.windows) {
@@ -170,6 +171,8 @@ void CommunicatorCore::open() {
           members[ranks[rank].peer.process_id] = name_of(static_cast<int>(rank));
         group_ = &endpoint_.engine().open_group(agreement_.communicator, std::move(members),
                                                 std::move(words));
+        group_->queue.set_observer(endpoint_.step_observer());
+        group_->queue.limit_device_waits(endpoint_.config().device_wait_ns);
         const LinkProfile& link = agreement_.table.link;
         group_->messages.set_portions(static_cast<size_t>(link.slice_bytes),
                                       count_message_slices(link));
@@ -211,8 +214,7 @@ Result<CommunicatorCore::Plan*> CommunicatorCore::find_plan(Collective collectiv
   if (found != plans_.end()) return &found->second;
   const Algorithm* algorithm = find_algorithm(entry.value()->algorithm);
   MCCL_CHECK(algorithm != nullptr);
-  Result<std::shared_ptr<const ProvenProgram>> program =
-      endpoint_.prover().find(*algorithm, rank_count());
+  Result<std::shared_ptr<const ProvenProgram>> program = find_program(*algorithm);
   if (!program.is_ok()) return program.status();
   Plan plan;
   plan.entry = entry.value();
@@ -221,8 +223,19 @@ Result<CommunicatorCore::Plan*> CommunicatorCore::find_plan(Collective collectiv
   plan.shape = measure_shape(plan.program->program());
   plan.hash = plan_hash(*plan.entry, collective, rank_count());
   plan.counter = counters_.size();
-  counters_.push_back({collective, plan.entry->algorithm, 0, 0, plan.entry->reason});
+  counters_.push_back({collective, plan.program->program().name, 0, 0, plan.entry->reason});
   return &plans_.emplace(entry.value(), std::move(plan)).first->second;
+}
+
+Result<std::shared_ptr<const ProvenProgram>> CommunicatorCore::find_program(
+    const Algorithm& algorithm) {
+  const std::shared_ptr<const ProvenProgram>& forced = endpoint_.program();
+  if (forced == nullptr || forced->program().collective != algorithm.collective)
+    return endpoint_.prover().find(algorithm, rank_count());
+  if (forced->program().rank_count() == rank_count()) return forced;
+  return Status(StatusCode::InvalidArgument,
+                fmt::format("program {} is for {} ranks, the communicator has {}",
+                            forced->program().name, forced->program().rank_count(), rank_count()));
 }
 
 const std::shared_ptr<const RankCode>& CommunicatorCore::find_code(Plan& plan, int root) {
@@ -294,8 +307,23 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post(Call call, CallOptions opti
   MCCL_RETURN_IF_ERROR(check_process());
   if (is_reducing(call.collective) && !endpoint_.device().supports(call.dtype, call.op))
     return Status(StatusCode::Unsupported, describe_undefined_reduction(call.dtype, call.op));
+  return post_behind_device(options, [&](const std::shared_ptr<DeviceCall>& device) {
+    return post_held(call, options, device);
+  });
+}
+
+Result<std::shared_ptr<Work>> CommunicatorCore::post_behind_device(const CallOptions& options,
+                                                                   const PostHeld& post_held) {
+  std::shared_ptr<DeviceCall> device;
+  if (options.hand_off != nullptr) {
+    const Result<uint64_t> ticket = options.hand_off->signal_producer();
+    if (!ticket.is_ok()) return ticket.status();
+    device = std::make_shared<DeviceCall>(options.hand_off, ticket.value());
+    DeviceCall::await_producer(device, [bell = endpoint_.engine().device_bell()] { bell->ring(); });
+  }
   Result<std::shared_ptr<Work>> result = Status(StatusCode::Internal, "not posted");
-  endpoint_.driver().with_engine([&] { result = post_held(call, options); }, options.will_wait);
+  endpoint_.driver().with_engine([&] { result = post_held(device); }, options.will_wait);
+  if (!result.is_ok() && device != nullptr) device->raise_consumer();
   return result;
 }
 
@@ -307,7 +335,8 @@ Result<CallPlan> CommunicatorCore::cut(const Call& call, const Plan& plan) const
   return plan_direct_call(*plan.entry, plan.shape, park_limit_bytes);
 }
 
-Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOptions& options) {
+Result<std::shared_ptr<Work>> CommunicatorCore::post_held(
+    Call& call, CallOptions& options, const std::shared_ptr<DeviceCall>& device) {
   OperationQueue& queue = group_->queue;
   if (queue.has_failed()) return queue.failure();
   const int64_t element_bytes = static_cast<int64_t>(dtype_bytes(call.dtype));
@@ -333,6 +362,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
 
   auto work = std::make_shared<PostedWork>(endpoint_.driver().door(), sequence,
                                            std::move(options.on_complete));
+  if (device != nullptr) work->set_device(device, endpoint_.config().device_wait_ns > 0);
   OperationSpec spec;
   spec.sequence = sequence;
   spec.code = code;
@@ -352,6 +382,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(Call& call, CallOption
   spec.waits_for_earlier = call.waits_for_earlier;
   spec.deadline = deadline_of(options);
   spec.stand_in = std::move(options.stand_in);
+  spec.device = device;
   spec.sink = work;
   ProgramCount& counter = counters_[plan.counter];
   ++counter.calls;
@@ -374,8 +405,8 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_receive(int peer, MessageSp
 Result<std::shared_ptr<Work>> CommunicatorCore::post_message(int peer, MessageSpec& message,
                                                              CallOptions& options, bool is_send) {
   MCCL_RETURN_IF_ERROR(check_process());
-  Result<std::shared_ptr<Work>> result = Status(StatusCode::Internal, "not posted");
-  const auto post = [&]() -> Result<std::shared_ptr<Work>> {
+  const auto post =
+      [&](const std::shared_ptr<DeviceCall>& device) -> Result<std::shared_ptr<Work>> {
     if (group_->queue.has_failed()) return group_->queue.failure();
     if (is_send &&
         group_->left.contains(agreement_.ranks[static_cast<size_t>(peer)].peer.process_id))
@@ -395,6 +426,9 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_message(int peer, MessageSp
     if (!is_send) work->set_rank_of([this](uint64_t process) { return rank_of(process); });
     message.deadline = deadline_of(options);
     message.stand_in = std::move(options.stand_in);
+    // A peer's message may be long in coming: the host waits for it, not the device.
+    if (device != nullptr) work->set_device(device, false);
+    message.device = device;
     message.sink = work;
     if (is_send)
       group_->messages.send(std::move(message));
@@ -403,8 +437,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_message(int peer, MessageSp
     endpoint_.engine().judge_members_that_left(*group_);
     return std::shared_ptr<Work>(std::move(work));
   };
-  endpoint_.driver().with_engine([&] { result = post(); }, options.will_wait);
-  return result;
+  return post_behind_device(options, post);
 }
 
 void CommunicatorCore::abort(const std::string& reason) {

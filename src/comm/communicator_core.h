@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -88,11 +89,19 @@ class CommunicatorCore {
 
   // With the engine held:
   Result<Plan*> find_plan(Collective collective, int64_t bytes);
+  Result<std::shared_ptr<const ProvenProgram>> find_program(const Algorithm& algorithm);
   Result<CallPlan> cut(const Call& call, const Plan& plan) const;
   const std::shared_ptr<const RankCode>& find_code(Plan& plan, int root);
   Result<const std::vector<LaneStreams>*> find_streams(const Plan& plan, const RankCode& code,
                                                        int root, int set, int instances);
-  Result<std::shared_ptr<Work>> post_held(Call& call, CallOptions& options);
+  Result<std::shared_ptr<Work>> post_held(Call& call, CallOptions& options,
+                                          const std::shared_ptr<DeviceCall>& device);
+  // Takes a ticket of the call's device, if it has one, on the caller's thread, makes the call with
+  // the engine held, and gives the ticket back when the call was refused.
+  using PostHeld =
+      std::function<Result<std::shared_ptr<Work>>(const std::shared_ptr<DeviceCall>& device)>;
+  Result<std::shared_ptr<Work>> post_behind_device(const CallOptions& options,
+                                                   const PostHeld& post_held);
   Status check_process() const;
   TimeNs deadline_of(const CallOptions& options) const;
   Status connect_to(int peer);

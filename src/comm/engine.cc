@@ -13,11 +13,27 @@ constexpr size_t kEarlyOfferBytesMax = size_t{4} << 20;
 
 }  // namespace
 
+void DeviceBell::ring() {
+  has_rung_.store(true, std::memory_order_release);
+  const std::lock_guard lock(mutex_);
+  if (wires_ != nullptr) wires_->wake();
+}
+
+void DeviceBell::detach() {
+  const std::lock_guard lock(mutex_);
+  wires_ = nullptr;
+}
+
 Engine::Engine(WireContext& wires, const Clock& clock, const Device& device, uint64_t process_id,
                uint64_t token)
-    : clock_(clock), device_(device), transport_(wires, process_id, token, *this) {}
+    : clock_(clock),
+      device_(device),
+      device_bell_(std::make_shared<DeviceBell>(wires)),
+      transport_(wires, process_id, token, *this) {}
 
-Engine::~Engine() = default;
+Engine::~Engine() {
+  device_bell_->detach();
+}
 
 void Engine::add_events(const std::vector<WireEvent>& events) {
   events_.insert(events_.end(), events.begin(), events.end());
@@ -27,6 +43,12 @@ bool Engine::pass(bool is_idle) {
   if (!events_.empty()) {
     transport_.handle(events_, clock_.now());
     events_.clear();
+  }
+  if (device_bell_->take_ring()) {
+    for (auto& [communicator, group] : groups_) {
+      group->queue.start_produced();
+      group->messages.start_produced();
+    }
   }
   bool has_worked = transport_.read();
   has_worked |= run_queue_.run();

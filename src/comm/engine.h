@@ -3,10 +3,12 @@
 // the driver's business. One thread at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -38,6 +40,26 @@ struct EngineGroup {
   PointToPoint messages;                    // sends and receives
   std::map<uint64_t, std::string> members;  // process id -> "rank 3 (host7)"
   std::set<uint64_t> left;                  // members that destroyed the communicator
+};
+
+// How a device says that a ticket has come: any thread, at any time, also when the engine is gone.
+class DeviceBell {
+ public:
+  explicit DeviceBell(WireContext& wires) : wires_(&wires) {}
+
+  void ring();
+  // Whether it rang since the last time.
+  bool take_ring() {
+    return has_rung_.load(std::memory_order_relaxed) &&
+           has_rung_.exchange(false, std::memory_order_acquire);
+  }
+  // The engine goes away.
+  void detach();
+
+ private:
+  std::atomic<bool> has_rung_{false};
+  std::mutex mutex_;
+  WireContext* wires_;
 };
 
 class Engine final : public LinkListener {
@@ -73,6 +95,9 @@ class Engine final : public LinkListener {
   // never made; what it sent before it left is parked and serves. Called before the lanes run.
   void judge_members_that_left(EngineGroup& group);
 
+  // For devices whose tickets operations await.
+  const std::shared_ptr<DeviceBell>& device_bell() const { return device_bell_; }
+
   Transport& transport() { return transport_; }
   const Transport& transport() const { return transport_; }
   RunQueue& run_queue() { return run_queue_; }
@@ -99,6 +124,7 @@ class Engine final : public LinkListener {
 
   const Clock& clock_;
   const Device& device_;
+  std::shared_ptr<DeviceBell> device_bell_;
   RunQueue run_queue_;
   Transport transport_;
   std::unordered_map<uint64_t, std::unique_ptr<EngineGroup>> groups_;

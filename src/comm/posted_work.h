@@ -26,6 +26,20 @@ class PostedWork final : public Work, public MessageSink {
 
   int source_rank() const override { return is_done() ? source_rank_ : -1; }
 
+  // The device's call whose memory the work uses; `waits_on_stream`: its stream may wait for the
+  // work. Before the work is posted.
+  void set_device(std::shared_ptr<DeviceCall> device, bool waits_on_stream) {
+    device_ = std::move(device);
+    waits_on_stream_ = waits_on_stream;
+  }
+
+  Result<bool> wait_on_stream() override {
+    if (is_done()) return status_.is_ok() ? Result<bool>(true) : status_;
+    if (!waits_on_stream_) return false;
+    MCCL_RETURN_IF_ERROR(device_->wait_on_stream());
+    return true;
+  }
+
   // Of a receive: `rank_of` says which rank a process is; used before the work is done.
   void set_rank_of(std::function<int(uint64_t)> rank_of) { rank_of_ = std::move(rank_of); }
   void on_source(uint64_t peer_process) override {
@@ -43,6 +57,7 @@ class PostedWork final : public Work, public MessageSink {
 
   void on_complete(const Status& status) override {
     status_ = status;
+    if (device_ != nullptr) device_->raise_consumer();
     // The caller's function first: whoever sees the work done may destroy what it refers to.
     if (on_done_) on_done_(status_);
     on_done_ = {};
@@ -54,6 +69,8 @@ class PostedWork final : public Work, public MessageSink {
   uint64_t sequence_;
   std::function<void(const Status&)> on_done_;
   std::function<int(uint64_t)> rank_of_;
+  std::shared_ptr<DeviceCall> device_;
+  bool waits_on_stream_ = false;
   int source_rank_ = -1;  // published by is_done_, like the status
   Status status_;
   std::atomic<bool> is_done_{false};

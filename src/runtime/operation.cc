@@ -126,6 +126,11 @@ void Operation::start() {
   for (LaneRun& lane : lanes_) run_queue_.push(lane);
 }
 
+void Operation::unblock() {
+  MCCL_CHECK(blocker_count_ > 0);
+  if (--blocker_count_ == 0) start();
+}
+
 void Operation::stop() {
   for (const LaneRun& lane : lanes_) run_queue_.remove(lane);
 }
@@ -164,6 +169,9 @@ void Operation::on_lane_finished() {
 }
 
 std::string Operation::describe_waits(size_t count_max) const {
+  if (awaits_device_)
+    return "the kernels of this rank's device that write its memory (ticket " +
+           std::to_string(spec_.device->ticket()) + ")";
   if (!is_admitted()) return "an earlier operation on the same memory";
   std::string text;
   size_t count = 0;

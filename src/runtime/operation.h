@@ -1,7 +1,8 @@
 // One collective in flight: its lanes, its scratch memory, its completion or error.
 //
 // States: posted (its lanes own their places at the streams) -> admitted (no earlier operation of
-// the communicator overlaps its memory, law L3) -> every lane has run all iterations -> every
+// the communicator overlaps its memory, law L3, and the device's kernels that write it have
+// finished, law L13) -> every lane has run all iterations -> every
 // message is captured -> complete. Everything here belongs to the engine: one thread at a time,
 // nothing blocks.
 #pragma once
@@ -17,9 +18,11 @@
 #include "mccl/device.h"
 #include "mccl/status.h"
 #include "mccl/types.h"
+#include "runtime/device_call.h"
 #include "runtime/layout.h"
 #include "runtime/rank_code.h"
 #include "runtime/run_queue.h"
+#include "runtime/step_observer.h"
 #include "transport/stream.h"
 
 namespace mccl {
@@ -68,6 +71,7 @@ struct OperationSpec {
   Fingerprint fingerprint = {};
   TimeNs deadline = kNever;
   std::shared_ptr<const StandIn> stand_in;  // null: the buffers are the caller's own memory
+  std::shared_ptr<DeviceCall> device;       // null: the memory is the CPU's
   std::shared_ptr<OperationSink> sink;
 };
 
@@ -105,6 +109,9 @@ class LaneRun final : public Runnable {
   };
 
   bool is_ready(const StepCode& step);
+  // Of a step that is not ready. Changes nothing.
+  StepWait find_wait(const StepCode& step) const;
+  StepPlace place(const StepCode& step) const;
   bool are_captured(const StepCode& step);
   bool are_done(const StepCode& step) const;
   void offer_target(const StepCode& step);
@@ -189,6 +196,8 @@ class Operation {
   MemoryList reads() const;
   MemoryList writes() const;
   void measure_memory();
+  // One of the reasons not to run is gone: starts when it was the last one.
+  void unblock();
   int64_t longest_chunk(const LaneCode& code) const;
   // Of operations that are cut by lane.
   int64_t first_slice_elements() const;
@@ -211,6 +220,7 @@ class Operation {
   std::vector<LaneRun> lanes_;
   size_t unfinished_lanes_ = 0;
   int blocker_count_ = 0;
+  bool awaits_device_ = false;  // is one of the blockers
   std::vector<Operation*> dependents_;
 };
 

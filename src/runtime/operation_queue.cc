@@ -47,10 +47,28 @@ void OperationQueue::post(OperationSpec spec) {
     ++operation->blocker_count_;
     earlier->dependents_.push_back(operation.get());
   }
+  if (operation->spec_.device != nullptr && !operation->spec_.device->is_produced()) {
+    operation->awaits_device_ = true;
+    ++operation->blocker_count_;
+    ++awaiting_device_count_;
+  }
   operation->join_streams();
   Operation& posted = *operation;
   operations_.push_back(std::move(operation));
   if (posted.is_admitted()) posted.start();
+}
+
+void OperationQueue::start_produced() {
+  if (awaiting_device_count_ == 0) return;
+  std::vector<Operation*> produced;  // starting one may end it
+  for (const std::unique_ptr<Operation>& operation : operations_)
+    if (operation->awaits_device_ && operation->spec_.device->is_produced())
+      produced.push_back(operation.get());
+  awaiting_device_count_ -= produced.size();
+  for (Operation* operation : produced) {
+    operation->awaits_device_ = false;
+    operation->unblock();
+  }
 }
 
 void OperationQueue::on_message_head(uint64_t sequence, const Fingerprint& fingerprint,
@@ -80,8 +98,7 @@ void OperationQueue::on_operation_finished(Operation& operation) {
   finished_.push_back(std::move(*found));
   operations_.erase(found);
   ++completed_count_;
-  for (Operation* dependent : operation.dependents_)
-    if (--dependent->blocker_count_ == 0) dependent->start();
+  for (Operation* dependent : operation.dependents_) dependent->unblock();
   if (operation.spec_.sink != nullptr) operation.spec_.sink->on_complete(failure_);
 }
 
@@ -115,6 +132,7 @@ void OperationQueue::fail(const Status& status) {
 void OperationQueue::settle() {
   needs_settling_ = false;
   next_deadline_ = kNever;
+  awaiting_device_count_ = 0;
   std::vector<std::unique_ptr<Operation>> failed;
   failed.swap(operations_);
   for (const std::unique_ptr<Operation>& operation : failed) {
@@ -123,8 +141,34 @@ void OperationQueue::settle() {
   }
 }
 
+TimeNs OperationQueue::expire_device_wait(TimeNs now) {
+  const auto waited = std::find_if(
+      operations_.begin(), operations_.end(), [](const std::unique_ptr<Operation>& operation) {
+        const DeviceCall* device = operation->spec_.device.get();
+        return device != nullptr && device->is_produced() && device->has_waiting_stream();
+      });
+  if (waited == operations_.end() || device_wait_limit_ns_ == 0) {
+    device_wait_since_ = kNever;
+    return kNever;
+  }
+  if (device_wait_since_ == kNever || device_wait_completed_ != completed_count_) {
+    device_wait_since_ = now;
+    device_wait_completed_ = completed_count_;
+  }
+  const TimeNs due = device_wait_since_ + device_wait_limit_ns_;
+  if (due > now) return due;
+  fail(
+      Status(StatusCode::Timeout,
+             describe(**waited) + " Timed out: this rank's device has waited for it for " +
+                 std::to_string(device_wait_limit_ns_ / kNsPerMs) +
+                 " ms, the longest that it may (MCCL_DEVICE_WAIT; 0 lets the host wait instead); " +
+                 "it waits for " + (*waited)->describe_waits(4)));
+  return kNever;
+}
+
 TimeNs OperationQueue::expire(TimeNs now) {
-  if (now < next_deadline_) return next_deadline_;
+  const TimeNs device_due = expire_device_wait(now);
+  if (now < next_deadline_) return std::min(next_deadline_, device_due);
   next_deadline_ = kNever;
   for (const std::unique_ptr<Operation>& operation : operations_) {
     const TimeNs deadline = operation->spec_.deadline;
@@ -135,7 +179,7 @@ TimeNs OperationQueue::expire(TimeNs now) {
     fail(Status(StatusCode::Timeout,
                 describe(*operation) + " Timed out waiting for " + operation->describe_waits(4)));
   }
-  return next_deadline_;
+  return std::min(next_deadline_, device_due);
 }
 
 bool OperationQueue::needs_link(const Link& link) const {

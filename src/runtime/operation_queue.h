@@ -34,6 +34,9 @@ class OperationQueue {
   // run when no earlier operation in flight uses the same memory. Requires !has_failed().
   void post(OperationSpec spec);
 
+  // Starts what waited for a device that is ready.
+  void start_produced();
+
   // Compares an arriving message's fingerprint with the local call of its sequence: in flight,
   // future or one of the last 1,024 (law L9).
   void on_message_head(uint64_t sequence, const Fingerprint& fingerprint, uint64_t peer_process);
@@ -43,6 +46,10 @@ class OperationQueue {
   void on_wrong_message(const Operation& operation, const RecvStream& stream,
                         const InMessage& message, size_t expected_bytes);
   void on_unwanted_message(const Operation& operation, const SendStream& stream, size_t bytes);
+
+  // Told about every step from now on; null: nobody. It outlives the queue.
+  void set_observer(StepObserver* observer) { observer_ = observer; }
+  StepObserver* observer() const { return observer_; }
 
   // Notes the first error.
   void fail(const Status& status);
@@ -57,8 +64,12 @@ class OperationQueue {
   // Frees operations that are over; called when no lane runs.
   void sweep() { finished_.clear(); }
 
-  // Fails the queue when an operation's deadline has passed; returns the next deadline.
+  // Fails the queue when an operation's deadline has passed, or when a device's stream has waited
+  // for a collective for the limit without one being completed; returns the next deadline.
   TimeNs expire(TimeNs now);
+  // A device may end its stream's wait by itself after some seconds, and go on with wrong data: the
+  // communicator fails before. 0: no limit.
+  void limit_device_waits(TimeNs limit_ns) { device_wait_limit_ns_ = limit_ns; }
 
   // Whether an operation in flight has messages to send over `link`, or waits for more messages
   // from it than have arrived.
@@ -75,10 +86,13 @@ class OperationQueue {
     uint64_t peer_process;
   };
 
+  TimeNs expire_device_wait(TimeNs now);
+
   RunQueue& run_queue_;
   const Device& device_;
   BufferPool& pool_;
   Words words_;
+  StepObserver* observer_ = nullptr;
   std::vector<std::unique_ptr<Operation>> operations_;  // in ticket order
   std::vector<std::unique_ptr<Operation>> finished_;
   std::vector<Fingerprint> recorder_;  // of sequence s at s % kRecorded
@@ -86,6 +100,11 @@ class OperationQueue {
   uint64_t next_sequence_ = 0;
   uint64_t completed_count_ = 0;
   TimeNs next_deadline_ = kNever;
+  size_t awaiting_device_count_ = 0;
+  // Since when a device's stream has waited, and how many operations were completed then.
+  TimeNs device_wait_limit_ns_ = 0;
+  TimeNs device_wait_since_ = kNever;
+  uint64_t device_wait_completed_ = 0;
   Status failure_;
   bool needs_settling_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -133,8 +134,38 @@ void PointToPoint::sweep() {
   over_.clear();
 }
 
-void PointToPoint::send(MessageSpec spec) {
+void PointToPoint::post(bool is_send, MessageSpec spec) {
   note_deadline(spec);
+  deferred_.push_back({is_send, std::move(spec)});
+  start_produced();
+}
+
+void PointToPoint::start_produced() {
+  // Whose way is barred: a send's (peer, tag), a receive's (null, tag).
+  std::set<std::pair<const Link*, int64_t>> barred_sends;
+  std::set<int64_t> barred_receives;
+  for (auto next = deferred_.begin(); next != deferred_.end();) {
+    const MessageSpec& spec = next->spec;
+    const bool is_barred = next->is_send ? barred_sends.contains({spec.link, spec.tag})
+                                         : barred_receives.contains(spec.tag);
+    if (is_barred || (spec.device != nullptr && !spec.device->is_produced())) {
+      if (next->is_send)
+        barred_sends.insert({spec.link, spec.tag});
+      else
+        barred_receives.insert(spec.tag);
+      ++next;
+      continue;
+    }
+    Deferred started = std::move(*next);
+    next = deferred_.erase(next);
+    if (started.is_send)
+      start_send(std::move(started.spec));
+    else
+      start_receive(std::move(started.spec));
+  }
+}
+
+void PointToPoint::start_send(MessageSpec spec) {
   if (spec.stand_in != nullptr && spec.stand_in->copy_in) {
     const Status copied = spec.stand_in->copy_in();
     if (!copied.is_ok()) {
@@ -167,8 +198,7 @@ bool PointToPoint::fits(const MessageSpec& receive, const Link& link, int64_t ta
   return (receive.link == nullptr || receive.link == &link) && receive.tag == tag;
 }
 
-void PointToPoint::receive(MessageSpec spec) {
-  note_deadline(spec);
+void PointToPoint::start_receive(MessageSpec spec) {
   const auto found = std::find_if(
       unexpected_.begin(), unexpected_.end(),
       [&](const Unexpected& offered) { return fits(spec, *offered.link, offered.entry.tag); });
@@ -295,12 +325,14 @@ void PointToPoint::on_transfer_over(Transfer& transfer) {
 
 void PointToPoint::settle(const Status& failure) {
   std::vector<std::shared_ptr<MessageSink>> sinks;
+  for (Deferred& one : deferred_) sinks.push_back(std::move(one.spec.sink));
   for (Offered& offered : sends_) sinks.push_back(std::move(offered.spec.sink));
   for (MessageSpec& receive : receives_) sinks.push_back(std::move(receive.sink));
   for (const std::unique_ptr<Transfer>& transfer : transfers_) {
     run_queue_.remove(*transfer);
     sinks.push_back(std::move(transfer->spec().sink));
   }
+  deferred_.clear();
   sends_.clear();
   receives_.clear();
   unexpected_.clear();
@@ -338,6 +370,11 @@ TimeNs PointToPoint::expire(TimeNs now) {
   const auto fail = [&](const MessageSpec& spec, bool is_send, const std::string& state) {
     fail_(Status(StatusCode::Timeout, describe(spec, is_send) + " Timed out: " + state));
   };
+  for (const Deferred& one : deferred_)
+    if (is_overdue(one.spec))
+      fail(one.spec, one.is_send,
+           "the kernels of this rank's device that write its memory have "
+           "not finished");
   for (const Offered& offered : sends_)
     if (is_overdue(offered.spec))
       fail(offered.spec, true, "the receiver has posted no receive for it");
@@ -352,7 +389,9 @@ TimeNs PointToPoint::expire(TimeNs now) {
 
 bool PointToPoint::needs_link(const Link& link) const {
   const auto is_with = [&link](const MessageSpec& spec) { return spec.link == &link; };
-  return std::any_of(sends_.begin(), sends_.end(),
+  return std::any_of(deferred_.begin(), deferred_.end(),
+                     [&](const Deferred& one) { return is_with(one.spec); }) ||
+         std::any_of(sends_.begin(), sends_.end(),
                      [&](const Offered& offered) { return is_with(offered.spec); }) ||
          std::any_of(receives_.begin(), receives_.end(), is_with) ||
          std::any_of(transfers_.begin(), transfers_.end(),

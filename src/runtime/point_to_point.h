@@ -42,6 +42,7 @@ struct MessageSpec {
   int64_t tag = 0;
   TimeNs deadline = kNever;
   std::shared_ptr<const StandIn> stand_in;
+  std::shared_ptr<DeviceCall> device;  // null: the memory is the CPU's
   std::shared_ptr<MessageSink> sink;
 
   size_t bytes() const { return static_cast<size_t>(count) * dtype_bytes(dtype); }
@@ -63,8 +64,12 @@ class PointToPoint {
     slice_count_ = slice_count;
   }
 
-  void send(MessageSpec spec);
-  void receive(MessageSpec spec);
+  // A call whose memory a device still writes is deferred, and so are later ones in its way: those
+  // of the same tag to the same peer, or received under the same tag.
+  void send(MessageSpec spec) { post(true, std::move(spec)); }
+  void receive(MessageSpec spec) { post(false, std::move(spec)); }
+  // Starts what waited for a device that is ready.
+  void start_produced();
 
   void on_offer(Link& link, uint64_t offer, const OfferEntry& entry,
                 std::span<const std::byte> message);
@@ -83,11 +88,15 @@ class PointToPoint {
   // Whether a receive from anybody waits.
   bool waits_for_anybody() const {
     return std::any_of(receives_.begin(), receives_.end(),
-                       [](const MessageSpec& receive) { return receive.link == nullptr; });
+                       [](const MessageSpec& receive) { return receive.link == nullptr; }) ||
+           std::any_of(deferred_.begin(), deferred_.end(),
+                       [](const Deferred& one) { return one.spec.link == nullptr; });
   }
 
   uint64_t completed_count() const { return completed_count_; }
-  size_t in_flight_count() const { return sends_.size() + receives_.size() + transfers_.size(); }
+  size_t in_flight_count() const {
+    return deferred_.size() + sends_.size() + receives_.size() + transfers_.size();
+  }
 
  private:
   class Transfer;
@@ -115,6 +124,14 @@ class PointToPoint {
     MessageSpec spec;
   };
 
+  struct Deferred {
+    bool is_send;
+    MessageSpec spec;
+  };
+
+  void post(bool is_send, MessageSpec spec);
+  void start_send(MessageSpec spec);
+  void start_receive(MessageSpec spec);
   static bool fits(const MessageSpec& receive, const Link& link, int64_t tag);
   void match(MessageSpec receive, Link& link, uint64_t offer, const OfferEntry& entry,
              std::span<const std::byte> message);
@@ -134,6 +151,7 @@ class PointToPoint {
   size_t slice_bytes_ = kStandingMessageBytesMax;
   uint32_t slice_count_ = 2;
   std::map<const Link*, Peer> peers_;
+  std::list<Deferred> deferred_;      // in the order of the calls
   std::list<Offered> sends_;          // offered, not matched, in the order of the calls
   std::list<MessageSpec> receives_;   // not matched, in the order of the calls
   std::list<Unexpected> unexpected_;  // in the order of arrival

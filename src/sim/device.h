@@ -4,8 +4,11 @@
 // numbers come out right.
 //
 // It has no thread: run() does what is due, `arm` asks for the next run(). In virtual time the
-// world calls it, in real time a thread of the test's. Any thread may call anything; `arm` and the
-// functions of commands are called without a lock held, those of commands by run() alone.
+// world calls it, in real time a thread of the test's. Any thread may call anything, one at a time
+// run(); `arm` and kernels are called without a lock held, kernels by run() alone.
+//
+// O3 is judged by who encodes, commits, allocates or releases: a thread whose name begins with
+// "mccl" is the engine's, and so is whatever happens inside the engine's two calls.
 #pragma once
 
 #include <condition_variable>
@@ -47,8 +50,8 @@ enum class HandOffFault : uint8_t {
   EarlyProducer,   // O1: the engine is told at once that the kernels have finished
   NoConsumerWait,  // O2: wait_consumer() encodes nothing
   NoCommit,        // the signal is encoded and not committed
-  EngineEncodes,   // O3: raise_consumer() encodes on the stream
-  LateRaise,       // raise_consumer() never raises
+  EngineEncodes,   // O3: raise_consumer() encodes and commits on the stream
+  NoRaise,         // raise_consumer() does not raise
 };
 
 struct DeviceOptions {
@@ -60,6 +63,12 @@ struct DeviceOptions {
 struct MemoryRange {
   const void* data = nullptr;
   size_t bytes = 0;
+};
+
+// What the engine reads, and what it writes.
+struct TicketMemory {
+  std::vector<MemoryRange> reads = {};
+  std::vector<MemoryRange> writes = {};
 };
 
 struct Kernel {
@@ -101,12 +110,12 @@ class Device {
   void release(void* data);
 
   std::shared_ptr<HandOff> hand_off();
-  // Which memory the engine uses under the ticket, from signal_producer() to raise_consumer(): what
-  // overlap, use after release and O2 are judged by.
-  void note_memory(uint64_t ticket, std::vector<MemoryRange> ranges);
+  // Which memory the engine uses under the ticket until it is raised: kernels and releases are
+  // judged by it. Called once, after signal_producer().
+  void note_memory(uint64_t ticket, TicketMemory memory);
 
-  // Threads that are the engine's: encoding, committing and allocating there is a violation.
-  void mark_engine_thread();
+  // Breaks another rule from now on, or none.
+  void set_fault(HandOffFault fault);
 
   // -- Whoever executes the device.
   void run();
