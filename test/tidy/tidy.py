@@ -46,8 +46,8 @@ EDGE_FILES = {"src/runtime": {"transport/stream.h", "transport/link.h"}}
 
 # System headers that belong to few folders.
 SYSTEM_HEADERS = [
-    (re.compile(r"^(torch|ATen|c10|pybind11)/"), ("plugins/torch/", "bindings/"),
-     "only the plug-in and the bindings know torch and Python"),
+    (re.compile(r"^(torch|ATen|c10|pybind11)/"), ("plugins/torch/", "bindings/", "test/torch/"),
+     "only the plug-in, the bindings and their tests know torch and Python"),
     (re.compile(r"^(Metal|Foundation|MetalPerformanceShaders)/"), ("src/device/metal_",),
      "only src/device/metal_* knows Metal"),
     (re.compile(r"^(sys/socket|sys/epoll|sys/event|netinet/.*|arpa/inet|netdb|ifaddrs|net/if)\.h$"),
