@@ -46,10 +46,11 @@ EDGE_FILES = {"src/runtime": {"transport/stream.h", "transport/link.h"}}
 
 # System headers that belong to few folders.
 SYSTEM_HEADERS = [
-    (re.compile(r"^(torch|ATen|c10|pybind11)/"), ("plugins/torch/", "bindings/", "test/torch/"),
+    (re.compile(r"^(torch|ATen|c10|pybind11)/"),
+     ("plugins/torch/", "bindings/", "test/torch/", "test/metal/"),
      "only the plug-in, the bindings and their tests know torch and Python"),
-    (re.compile(r"^(Metal|Foundation|MetalPerformanceShaders)/"), ("src/device/metal_",),
-     "only src/device/metal_* knows Metal"),
+    (re.compile(r"^(Metal|Foundation|MetalPerformanceShaders|dispatch)/"),
+     ("src/device/metal_", "plugins/torch/metal_", "test/metal/"), "only metal_* knows Metal"),
     (re.compile(r"^(sys/socket|sys/epoll|sys/event|netinet/.*|arpa/inet|netdb|ifaddrs|net/if)\.h$"),
      ("src/transport/", "src/comm/", "test/", "bench/", "tools/"),
      "sockets are opened in src/transport and in comm's rendezvous"),
@@ -116,7 +117,8 @@ def line_of(text: str, position: int) -> int:
 
 def includes_of(text: str) -> Iterator[tuple[int, str, bool]]:
     """Line, path, and whether it stands in angle brackets."""
-    for match in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', text, re.M):
+    line = r'^[ \t]*#[ \t]*(?:include|import)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)'
+    for match in re.finditer(line, text, re.M):
         yield line_of(text, match.start()), match.group(1) or match.group(2), bool(match.group(2))
 
 
