@@ -7,10 +7,28 @@
 #include <c10/core/DeviceType.h>
 
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "mccl/device.h"
 
 namespace mccl {
+
+// A tensor whose bytes the CPU does not reach, and what the engine does with them.
+struct StagedTensor {
+  at::Tensor tensor;
+  bool is_read = true;
+  bool is_written = true;  // as a whole, unless it is read too
+};
+
+// One call's copies of such tensors in memory that the CPU reaches.
+struct StagedCall {
+  std::vector<void*> addresses;  // one per tensor, laid out as they are from the first element
+                                 // to the last; as long as hand_off is held
+  std::shared_ptr<HandOff>
+      hand_off;  // of the whole call, for one ticket: fills the copies in front
+                 // of await_producer(), and copies back behind raise_consumer()
+};
 
 class TensorDevice {
  public:
@@ -24,6 +42,17 @@ class TensorDevice {
   // The stream on which kernels of the calling thread are encoded now. The same object for the same
   // stream, as long as anybody holds it.
   virtual std::shared_ptr<HandOff> current_stream() = 0;
+
+  // For a call some of whose tensors have no host_address(): copies of those, on the current
+  // stream. The call's other tensors are ordered by the same hand-off. The caller's thread; does
+  // not wait.
+  virtual Result<StagedCall> make_staged_call(std::span<const StagedTensor> /*tensors*/) {
+    return Status(StatusCode::Unsupported, "this device has no copies of private storage");
+  }
+
+  // After wait_consumer(): kernels of the current stream use the tensor from here on. Devices whose
+  // allocators know one stream per tensor are told of the other. The caller's thread.
+  virtual void note_consumer(const at::Tensor&) {}
 };
 
 // The devices that are known, by type: process-wide, since torch's own devices are. Any thread.
