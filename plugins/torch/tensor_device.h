@@ -23,11 +23,12 @@ struct StagedTensor {
 
 // One call's copies of such tensors in memory that the CPU reaches.
 struct StagedCall {
-  std::vector<void*> addresses;  // one per tensor, laid out as they are from the first element
-                                 // to the last; as long as hand_off is held
-  std::shared_ptr<HandOff>
-      hand_off;  // of the whole call, for one ticket: fills the copies in front
-                 // of await_producer(), and copies back behind raise_consumer()
+  // One per tensor, laid out as they are from the first element to the last; as long as hand_off is
+  // held.
+  std::vector<void*> addresses;
+  // Of the whole call, for one ticket: fills the copies before await_producer() is true, copies
+  // back behind raise_consumer().
+  std::shared_ptr<HandOff> hand_off;
 };
 
 class TensorDevice {
