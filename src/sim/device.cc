@@ -170,7 +170,8 @@ class Device::Impl : public HandOff {
     MCCL_CHECK(block != blocks_.end());
     const std::vector<MemoryRange> range = {{data, block->second}};
     for (const auto& [ticket, state] : in_flight_)
-      if (overlaps(range, state.memory.reads) || overlaps(range, state.memory.writes))
+      if (!state.is_waited_for &&
+          (overlaps(range, state.memory.reads) || overlaps(range, state.memory.writes)))
         report("held: memory of ticket " + std::to_string(ticket) +
                " was released before the engine had done with it");
     free_[block->second].push_back(data);
@@ -204,7 +205,9 @@ class Device::Impl : public HandOff {
     command.ticket = ticket;
     {
       const std::lock_guard lock(mutex_);
-      if (!in_flight_.contains(ticket)) return Status::ok();
+      const auto found = in_flight_.find(ticket);
+      if (found == in_flight_.end()) return Status::ok();
+      found->second.is_waited_for = true;
       ++counts_.device_waits;
     }
     encode(std::move(command));
@@ -213,6 +216,15 @@ class Device::Impl : public HandOff {
 
   bool await_producer(uint64_t ticket, std::function<void()> wake) override {
     const EngineCall call;
+    {
+      const std::lock_guard lock(mutex_);
+      const bool is_open = std::any_of(open_.begin(), open_.end(), [&](const Command& command) {
+        return command.kind == CommandKind::Signal && command.ticket == ticket;
+      });
+      if (is_open)
+        report("liveness: the engine awaits ticket " + std::to_string(ticket) +
+               ", whose signal is not committed");
+    }
     if (fault_ == HandOffFault::EarlyProducer) {
       const std::lock_guard lock(mutex_);
       const auto found = in_flight_.find(ticket);
@@ -276,6 +288,7 @@ class Device::Impl : public HandOff {
   struct Ticket {
     uint64_t place = 0;  // of its signal
     bool is_produced = false;
+    bool is_waited_for = false;  // the stream is ordered behind it: its memory may be released
     TicketMemory memory;
   };
 
