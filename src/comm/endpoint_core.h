@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/config.h"
@@ -14,6 +15,8 @@
 #include "comm/program_prover.h"
 #include "device/cpu_device.h"
 #include "mccl/communicator.h"
+#include "planner/link_profile.h"
+#include "runtime/step_observer.h"
 
 namespace mccl {
 
@@ -42,6 +45,18 @@ class EndpointCore {
   // every plan instead of those of the link's profile. For tests: many slices from little data.
   void override_portions(const PlanPortions& portions) { portions_ = portions; }
   const std::optional<PlanPortions>& portions() const { return portions_; }
+  // Likewise the costs of the link that rank 0 plans by.
+  void override_costs(const LinkCosts& costs) { costs_ = costs; }
+  const std::optional<LinkCosts>& costs() const { return costs_; }
+  // Every call of its collective runs this program instead of the plan's, in the plan's portions.
+  // On all endpoints or on none. For simulations of programs that are not in the catalogue.
+  void override_program(std::shared_ptr<const ProvenProgram> program) {
+    program_ = std::move(program);
+  }
+  const std::shared_ptr<const ProvenProgram>& program() const { return program_; }
+  // Communicators that meet later tell `observer` about their steps; it outlives the endpoint.
+  void observe_steps(StepObserver* observer) { step_observer_ = observer; }
+  StepObserver* step_observer() const { return step_observer_; }
 
   // Does all that is possible now. For passive endpoints.
   void step();
@@ -77,6 +92,9 @@ class EndpointCore {
   RankRecord record_;
   std::string interface_text_;
   std::optional<PlanPortions> portions_;
+  std::optional<LinkCosts> costs_;
+  std::shared_ptr<const ProvenProgram> program_;
+  StepObserver* step_observer_ = nullptr;
   bool has_start_up_line_ = true;
   uint64_t communicator_count_ = 0;
   std::shared_ptr<ProgramProver> prover_ = std::make_shared<ProgramProver>();

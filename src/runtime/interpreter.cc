@@ -26,12 +26,17 @@ uint64_t LaneRun::advance() {
       break;
     }
     const StepCode& step = code_->steps[static_cast<size_t>(step_)];
-    if (!is_ready(step)) return steps;
+    StepObserver* const observer = operation_->queue_.observer();
+    if (!is_ready(step)) {
+      if (observer != nullptr) observer->on_wait(place(step), find_wait(step));
+      return steps;
+    }
     if (step.receives || step.sends) {
       execute(step);
     } else {
       execute_local(step);
     }
+    if (observer != nullptr) observer->on_step(place(step));
     finish_step(step);
     ++steps;
   }
@@ -63,6 +68,31 @@ bool LaneRun::is_ready(const StepCode& step) {
     }
   }
   return true;
+}
+
+StepWait LaneRun::find_wait(const StepCode& step) const {
+  if (!are_done(step)) return StepWait::Dependence;
+  if (step.receives) {
+    if (!streams_.recv->is_owned_by(this)) return StepWait::ReceiveTurn;
+    if (!streams_.recv->has_message()) return StepWait::Message;
+  }
+  if (step.sends) {
+    if (!streams_.send->is_owned_by(this)) return StepWait::SendTurn;
+    if (!streams_.send->has_credit(message_bytes(step))) return StepWait::Credit;
+  }
+  return StepWait::Capture;
+}
+
+StepPlace LaneRun::place(const StepCode& step) const {
+  const size_t instances = static_cast<size_t>(operation_->spec_.shape.instances);
+  const size_t index = static_cast<size_t>(this - operation_->lanes_.data());
+  return {.sequence = operation_->spec_.sequence,
+          .code = code_,
+          .lane = static_cast<int>(index / instances),
+          .instance = instance_,
+          .iteration = iteration_,
+          .step = step_,
+          .message_bytes = message_bytes(step)};
 }
 
 bool LaneRun::are_done(const StepCode& step) const {

@@ -2,6 +2,7 @@
 // state allocates nothing. Not thread-safe: it belongs to the engine.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -69,11 +70,14 @@ class BufferPool {
       if (buffer.data_ == nullptr) throw std::bad_alloc();
     }
     bytes_out_ += size_t{1} << size_class;
+    bytes_out_max_ = std::max(bytes_out_max_, bytes_out_);
     return buffer;
   }
 
   // Bytes in use now: what is parked.
   size_t bytes_out() const { return bytes_out_; }
+  // The most that there ever were.
+  size_t bytes_out_max() const { return bytes_out_max_; }
 
  private:
   friend class PooledBuffer;
@@ -89,6 +93,7 @@ class BufferPool {
 
   std::array<std::vector<std::byte*>, 48> free_;
   size_t bytes_out_ = 0;
+  size_t bytes_out_max_ = 0;
 };
 
 inline PooledBuffer::~PooledBuffer() {

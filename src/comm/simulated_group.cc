@@ -1,0 +1,66 @@
+#include "comm/simulated_group.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace mccl {
+
+SimulatedGroup::SimulatedGroup(int rank_count, const sim::WorldOptions& world,
+                               SimulatedGroupOptions options)
+    : world_(world) {
+  // Proving is done once, not by each of what may be hundreds of ranks.
+  if (options.prover == nullptr) options.prover = std::make_shared<ProgramProver>();
+  for (int rank = 0; rank < rank_count; ++rank) {
+    const auto index = static_cast<size_t>(rank);
+    const int node = world_.add_node([this, index] { endpoints_[index]->core().step(); });
+    MCCL_CHECK_EQ(node, rank);
+    // Any order of process ids must do: who connects depends on them.
+    const uint64_t process_id = (static_cast<uint64_t>(rank) * 7919 + 13) % 100'003 + 1;
+    std::unique_ptr<EndpointCore> core = EndpointCore::create_passive(
+        world_.wires(node), world_.clock(), options.config, process_id, options.prover);
+    core->override_program(options.program);
+    if (options.observer) core->observe_steps(options.observer(rank));
+    endpoints_.push_back(std::make_unique<Endpoint>(std::move(core)));
+  }
+  EndpointCore& leader = endpoints_.front()->core();
+  if (options.portions) leader.override_portions(*options.portions);
+  if (options.costs) leader.override_costs(*options.costs);
+}
+
+SimulatedGroup::~SimulatedGroup() {
+  communicators_.clear();
+  endpoints_.clear();  // before the world, which their wires belong to
+}
+
+Result<size_t> SimulatedGroup::add_communicator(const std::string& name) {
+  std::vector<CommunicatorCore::Rendezvous> rendezvous;
+  for (int rank = 0; rank < rank_count(); ++rank) {
+    Result<CommunicatorCore::Rendezvous> published =
+        CommunicatorCore::publish(endpoints_[static_cast<size_t>(rank)]->core(), *store_, rank,
+                                  rank_count(), {.name = name, .timeout_ns = 0, .interrupted = {}});
+    if (!published.is_ok()) return published.status();
+    rendezvous.push_back(std::move(published).value());
+  }
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  for (CommunicatorCore::Rendezvous& one : rendezvous) {
+    Result<std::unique_ptr<CommunicatorCore>> core = CommunicatorCore::finish(one);
+    if (!core.is_ok()) return core.status();
+    ranks.push_back(std::make_unique<Communicator>(std::move(core).value()));
+  }
+  communicators_.push_back(std::move(ranks));
+  return communicators_.size() - 1;
+}
+
+bool SimulatedGroup::run(const std::vector<std::shared_ptr<Work>>& works, TimeNs deadline_ns) {
+  // Works end in any order; the first unfinished one is looked at first.
+  size_t first = 0;
+  return world_.run(
+      [&] {
+        while (first < works.size() && works[first]->is_done()) ++first;
+        return first == works.size();
+      },
+      deadline_ns);
+}
+
+}  // namespace mccl
