@@ -80,7 +80,7 @@ bool Gpu::run_one(size_t queue_index) {
   {
     const std::lock_guard lock(mutex_);
     std::deque<Command>& queue = queues_[queue_index];
-    if (queue.empty() || (queue.front().is_ready && !queue.front().is_ready())) return false;
+    if (queue.empty() || !queue.front().is_ready()) return false;
     command = std::move(queue.front());
     queue.pop_front();
   }

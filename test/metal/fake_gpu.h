@@ -50,9 +50,13 @@ class Event {
   std::vector<Listener> listeners_;
 };
 
+// Waits, then runs; either may be missing.
 struct Command {
-  std::function<bool()> is_ready;  // none: always
-  std::function<void()> run;
+  Event* awaited = nullptr;
+  uint64_t value = 0;
+  std::function<void()> run = {};
+
+  bool is_ready() const { return awaited == nullptr || awaited->value() >= value; }
 };
 
 // Where one command buffer's commands go.

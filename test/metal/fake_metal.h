@@ -30,7 +30,11 @@ class Stream {
   // What a kernel is encoded into has to be known only when it is.
   using SinkMaker = std::function<std::unique_ptr<CommandSink>()>;
 
-  Stream(SinkMaker make_sink, id<MTLDevice> device, Violations& violations);
+  // Kernels that are encoded elsewhere are taken to be there after every commit.
+  enum class Kernels : uint8_t { Here, Elsewhere };
+
+  Stream(SinkMaker make_sink, id<MTLDevice> device, Violations& violations,
+         Kernels kernels = Kernels::Here);
 
   id<MTLDevice> device() const { return device_; }
   dispatch_queue_t queue() const { return queue_; }
@@ -46,8 +50,10 @@ class Stream {
 
  private:
   void check_queue(const char* what);
+  void open_buffer();
 
   const SinkMaker make_sink_;
+  const Kernels kernels_;
   const id<MTLDevice> device_;
   Violations& violations_;
   dispatch_queue_t queue_;

@@ -122,9 +122,11 @@ BlockType block_of(const std::shared_ptr<const void>& held) {
   auto* to = static_cast<FakeBuffer*>(destination);
   if (source_offset + size > from->byte_count || destination_offset + size > to->byte_count)
     return buffer->violations->report("a copy leaves its buffer");
-  buffer->sink->encode(
-      {{},
-       [=] { std::memcpy(to->bytes + destination_offset, from->bytes + source_offset, size); }});
+  Command copy;
+  copy.run = [=] {
+    std::memcpy(to->bytes + destination_offset, from->bytes + source_offset, size);
+  };
+  buffer->sink->encode(std::move(copy));
 }
 - (void)endEncoding {
   buffer->is_encoder_open = false;
@@ -159,14 +161,15 @@ BlockType block_of(const std::shared_ptr<const void>& held) {
 }
 - (void)encodeSignalEvent:(id<MTLEvent>)event value:(uint64_t)value {
   Event* core = static_cast<FakeEvent*>(event)->event;
-  [self encode:{ {}, [core, value] { core->raise(value); } } named:"a signal"];
+  Command signal;
+  signal.run = [core, value] { core->raise(value); };
+  [self encode:std::move(signal) named:"a signal"];
 }
 - (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value {
-  Event* core = static_cast<FakeEvent*>(event)->event;
-  [self encode:{
-    [core, value] { return core->value() >= value; }, {}
-  }
-         named:"a wait"];
+  Command wait;
+  wait.awaited = static_cast<FakeEvent*>(event)->event;
+  wait.value = value;
+  [self encode:std::move(wait) named:"a wait"];
 }
 - (id<MTLBlitCommandEncoder>)blitCommandEncoder {
   [self encode:{} named:"an encoder"];
@@ -181,11 +184,13 @@ BlockType block_of(const std::shared_ptr<const void>& held) {
 - (void)commitAndContinue {
   if (is_encoder_open) violations->report("a command buffer was committed with an open encoder");
   if (is_committed) violations->report("a command buffer was committed twice");
-  if (!handlers->empty())
-    sink->encode({{}, [self, called = std::exchange(*handlers, {})] {
-                    for (const auto& handler : called)
-                      block_of<MTLCommandBufferHandler>(handler)(self);
-                  }});
+  if (!handlers->empty()) {
+    Command completion;
+    completion.run = [self, called = std::exchange(*handlers, {})] {
+      for (const auto& handler : called) block_of<MTLCommandBufferHandler>(handler)(self);
+    };
+    sink->encode(std::move(completion));
+  }
   sink->commit();
 }
 - (void)commit {
@@ -255,8 +260,9 @@ std::byte* device_bytes(id<MTLBuffer> buffer) {
   return static_cast<FakeBuffer*>(buffer)->bytes;
 }
 
-Stream::Stream(SinkMaker make_sink, id<MTLDevice> device, Violations& violations)
+Stream::Stream(SinkMaker make_sink, id<MTLDevice> device, Violations& violations, Kernels kernels)
     : make_sink_(std::move(make_sink)),
+      kernels_(kernels),
       device_(device),
       violations_(violations),
       queue_(dispatch_queue_create("fake stream", DISPATCH_QUEUE_SERIAL)) {}
@@ -268,19 +274,27 @@ void Stream::check_queue(const char* what) {
 
 MPSCommandBuffer* Stream::command_buffer() {
   check_queue("commandBuffer()");
-  if (buffer_ == nil) buffer_ = make_command_buffer(make_sink_(), violations_);
+  if (buffer_ == nil) open_buffer();
   return buffer_;
 }
 
 void Stream::end_kernel_coalescing() {
   check_queue("endKernelCoalescing()");
-  if (buffer_ != nil) static_cast<FakeCommandBuffer*>(buffer_)->is_encoder_open = false;
+  if (buffer_ == nil) open_buffer();
+  static_cast<FakeCommandBuffer*>(buffer_)->is_encoder_open = false;
 }
 
 void Stream::commit() {
   check_queue("synchronize()");
   end_kernel_coalescing();
   [command_buffer() commitAndContinue];
+  if (kernels_ == Kernels::Elsewhere) open_buffer();
+}
+
+void Stream::open_buffer() {
+  auto* buffer = static_cast<FakeCommandBuffer*>(make_command_buffer(make_sink_(), violations_));
+  buffer->is_encoder_open = kernels_ == Kernels::Elsewhere;
+  buffer_ = buffer;
 }
 
 void Stream::encode_kernel(std::function<void()> run) {
@@ -288,7 +302,9 @@ void Stream::encode_kernel(std::function<void()> run) {
   dispatch_sync(queue_, ^{
     auto* buffer = static_cast<FakeCommandBuffer*>(command_buffer());
     buffer->is_encoder_open = true;
-    buffer->sink->encode({{}, *body});
+    Command kernel;
+    kernel.run = *body;
+    buffer->sink->encode(std::move(kernel));
   });
 }
 

@@ -150,3 +150,12 @@ bool is_on_queue(dispatch_queue_t queue) {
   return static_cast<FakeDispatchQueue*>(queue)->owner->load() == std::this_thread::get_id();
 }
 }  // namespace mccl::fake_metal
+
+// -- Exceptions. For this runtime clang names GCC's personality of Objective-C, which knows no C++
+// class; nothing here throws Objective-C's.
+extern "C" int __gxx_personality_v0(int version, int actions, uint64_t exception_class,
+                                    void* exception, void* context);
+extern "C" int __gnu_objc_personality_v0(int version, int actions, uint64_t exception_class,
+                                         void* exception, void* context) {
+  return __gxx_personality_v0(version, actions, exception_class, exception, context);
+}
