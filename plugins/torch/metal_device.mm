@@ -33,11 +33,6 @@ concept HasPublicStreams = requires(Stream* stream) {
   setCurrentMPSStream(stream);
 };
 
-template <typename Allocator>
-concept KnowsSharedBuffers = requires(const Allocator& allocator, const void* buffer) {
-  allocator.getSharedBufferPtr(buffer).first;
-};
-
 // torch's stream, one call at a time on its queue. torch throws; nothing may be thrown out of a
 // block that the queue runs.
 class TorchStream final : public MetalStream {
@@ -95,17 +90,10 @@ id<MTLBuffer> buffer_of(const at::Tensor& tensor) {
   return (__bridge id<MTLBuffer>)tensor.storage().data();
 }
 
-template <typename Allocator>
-const void* find_shared_bytes(const Allocator& allocator, const void* buffer) {
-  if constexpr (KnowsSharedBuffers<Allocator>)
-    return allocator.getSharedBufferPtr(buffer).first;
-  else
-    return nullptr;
-}
-
 // Where the CPU finds the storage's first byte; null in private storage.
 const std::byte* find_storage_bytes(const at::Tensor& tensor, size_t end_bytes) {
-  const void* shared = find_shared_bytes(*at::mps::getIMPSAllocator(), tensor.storage().data());
+  const void* shared =
+      at::mps::getIMPSAllocator()->getSharedBufferPtr(tensor.storage().data()).first;
   if (shared != nullptr) return static_cast<const std::byte*>(shared);
   // Not in a shared pool of torch's: memory of another allocator's, or private.
   id<MTLBuffer> buffer = buffer_of(tensor);
