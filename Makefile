@@ -1,7 +1,7 @@
 # The stable names of everyday work. Each is a thin call: logic lives in scripts/ and CMake.
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help build demo test laws bench conformance soak fuzz docs sanitize format clean
+.PHONY: help build demo test laws bench fleet conformance soak fuzz docs sanitize format clean
 
 help:
 	@echo "make build        set up, compile into build/release, install the package into .venv"
@@ -9,6 +9,7 @@ help:
 	@echo "make test         every test but the long ones; ends in 'N passed, N failed'"
 	@echo "make laws         the experiments behind the laws of the engine"
 	@echo "make bench        benchmarks"
+	@echo "make fleet        the wire between hosts, in network namespaces (root)"
 	@echo "make conformance  torch's own suite against our back end"
 	@echo "make soak         long runs with faults"
 	@echo "make fuzz         the fuzz targets, a minute each"
@@ -41,6 +42,11 @@ bench:
 	$(call need,scripts/bench.sh)
 	@$(MAKE) build
 	@scripts/bench.sh
+
+fleet:
+	$(call need,scripts/fleet.sh)
+	@$(MAKE) build
+	@scripts/fleet.sh
 
 conformance:
 	$(call need,scripts/conformance.sh)

@@ -9,7 +9,7 @@ PACKAGES=(
   python3-venv python3-dev
   libhwy-dev libfmt-dev libspdlog-dev libpugixml-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
-  iproute2 clang-16 libobjc-12-dev
+  iproute2 iperf3 clang-16 libobjc-12-dev
 )
 STAMP=.venv/.mccl_setup
 LOG=build/setup.log
