@@ -130,13 +130,15 @@ class MetalTensorDevice final : public TensorDevice {
                            .offset_bytes = offset_bytes(staged.tensor),
                            .bytes = extent_bytes(staged.tensor),
                            .is_read = staged.is_read,
-                           .is_written = staged.is_written});
+                           .is_written = staged.is_written,
+                           .owner = std::make_shared<at::Tensor>(staged.tensor)});
       }
       Result<std::shared_ptr<MetalStaging>> staging = find_staging();
       MCCL_RETURN_IF_ERROR(staging.status());
       Result<StagedMemory> memory = staging.value()->stage(stream.stream, std::move(regions));
       MCCL_RETURN_IF_ERROR(memory.status());
-      return StagedCall{std::move(memory.value().addresses), std::move(memory.value().hand_off)};
+      return StagedCall{std::move(memory.value().addresses), std::move(memory.value().hand_off),
+                        std::move(memory.value().await_returned)};
     }
   }
 

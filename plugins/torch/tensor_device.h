@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/DeviceType.h>
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,6 +30,10 @@ struct StagedCall {
   // Of the whole call, for one ticket: fills the copies before await_producer() is true, copies
   // back behind raise_consumer().
   std::shared_ptr<HandOff> hand_off;
+  // Kernels behind wait_consumer() find the results in the tensors. Whoever tells a caller that the
+  // call is done without that, as a Future does, asks here first, after raise_consumer(): whether
+  // the results are there. If not, `wake` is called once when they are, on any thread.
+  std::function<bool(std::function<void()> wake)> await_returned;
 };
 
 class TensorDevice {

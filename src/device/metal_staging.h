@@ -6,6 +6,7 @@
 #import <Metal/Metal.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -21,11 +22,17 @@ struct StagedRegion {
   size_t bytes = 0;
   bool is_read = true;     // copied in
   bool is_written = true;  // copied back, every byte: what is not read is written as a whole
+  // Kept until the copies are done, and dropped on a thread of Metal's: a framework that uses the
+  // memory for something else when its tensor goes does not know of the copies.
+  std::shared_ptr<const void> owner;
 };
 
 struct StagedMemory {
   std::vector<void*> addresses;       // of the copies, one per region; as long as hand_off is held
   std::shared_ptr<HandOff> hand_off;  // for one ticket, in place of the stream's own
+  // After raise_consumer(): whether the originals are written. If not, `wake` is called once when
+  // they are, on a thread of Metal's. Any thread.
+  std::function<bool(std::function<void()> wake)> await_returned;
 };
 
 // Per device. The copies run on two command queues of its own, so they neither drain nor disturb
@@ -35,7 +42,7 @@ class MetalStaging {
   virtual ~MetalStaging() = default;
 
   // The caller's thread; does not wait. `stream` is the one on which the originals are used. The
-  // originals are held until the copies are done.
+  // buffers are held until the copies are done.
   virtual Result<StagedMemory> stage(std::shared_ptr<MetalStream> stream,
                                      std::vector<StagedRegion> regions) = 0;
 };

@@ -182,6 +182,12 @@ class Staging final : public MetalStaging {
       StagedMemory memory;
       for (const size_t offset : state->offsets)
         memory.addresses.push_back(static_cast<std::byte*>([state->copies contents]) + offset);
+      memory.await_returned = [event = state->event,
+                               listener = listener_](std::function<void()> wake) {
+        @autoreleasepool {
+          return await_metal_event(event, kReturned, listener, std::move(wake));
+        }
+      };
       memory.hand_off =
           std::make_shared<StagedHandOff>(std::move(stream), queues_, listener_, std::move(state));
       return memory;

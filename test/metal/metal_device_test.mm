@@ -184,10 +184,31 @@ TEST(MetalDevice, PrivateTensorsAreCopiedAsTheCallUsesThem) {
   }
   EXPECT_THAT(seen, ElementsAre(1, 2, 0, 0, 5, 6));
   call.hand_off->raise_consumer(ticket);
-  call.hand_off = nullptr;  // the caller need not hold it longer
+  int wakes = 0;
+  EXPECT_FALSE(call.await_returned([&] { ++wakes; }));
+  call = {};  // nor need the caller hold it longer
   world.gpu().run();
+  EXPECT_EQ(wakes, 1);
   EXPECT_THAT(std::vector<int64_t>(cells, cells + 6), ElementsAre(1, 2, 100, 100, 100, 100));
   EXPECT_THAT(world.gpu().violations().list(), IsEmpty());
+}
+
+// torch would give the memory to another tensor when the last reference goes.
+TEST(MetalDevice, PrivateTensorsAreHeldUntilTheyAreCopiedBack) {
+  TorchWorld world;
+  id<MTLBuffer> buffer = world.make_buffer(8, MTLResourceStorageModePrivate);
+  at::Tensor tensor = make_torch_tensor(buffer, 8, {.sizes = {1}, .strides = {1}});
+  std::vector<StagedTensor> tensors = {{.tensor = tensor}};
+  StagedCall call = world.device().make_staged_call(tensors).value();
+  tensors.clear();
+  const uint64_t ticket = call.hand_off->signal_producer().value();
+  world.gpu().run();
+  ASSERT_TRUE(call.hand_off->await_producer(ticket, [] {}));
+  call.hand_off->raise_consumer(ticket);
+  call = {};
+  EXPECT_EQ(tensor.use_count(), 2u);
+  world.gpu().run();
+  EXPECT_EQ(tensor.use_count(), 1u);
 }
 
 // A copy back must not stand behind another call's copy in, whose kernels stand behind the copy
