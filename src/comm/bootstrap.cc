@@ -14,10 +14,15 @@ using Json = nlohmann::json;
 constexpr TimeNs kSliceNs = 200 * kNsPerMs;
 
 Json to_json(const RankRecord& record) {
-  return {{"process", record.peer.process_id}, {"token", record.peer.token},
-          {"address", record.peer.address},    {"host", record.host_name},
-          {"host_id", record.host_id},         {"pid", record.pid},
-          {"settings", record.settings},       {"version", record.version}};
+  return {{"process", record.peer.process_id},
+          {"token", record.peer.token},
+          {"address", record.peer.address},
+          {"host", record.host_name},
+          {"host_id", record.host_id},
+          {"kernel_id", record.kernel_id},
+          {"pid", record.pid},
+          {"settings", record.settings},
+          {"version", record.version}};
 }
 
 RankRecord record_from(const Json& json) {
@@ -27,6 +32,7 @@ RankRecord record_from(const Json& json) {
   record.peer.address = json.at("address").get<std::string>();
   record.host_name = json.at("host").get<std::string>();
   record.host_id = json.at("host_id").get<std::string>();
+  record.kernel_id = json.at("kernel_id").get<std::string>();
   record.pid = json.at("pid").get<int64_t>();
   record.settings = json.at("settings").get<std::string>();
   record.version = json.at("version").get<std::string>();
@@ -63,9 +69,17 @@ std::string first_difference(const std::string& left, const std::string& right) 
 bool RankRecord::operator==(const RankRecord& other) const {
   const auto fields = [](const RankRecord& record) {
     return std::tie(record.peer.process_id, record.peer.token, record.peer.address,
-                    record.host_name, record.host_id, record.pid, record.settings, record.version);
+                    record.host_name, record.host_id, record.kernel_id, record.pid, record.settings,
+                    record.version);
   };
   return fields(*this) == fields(other);
+}
+
+int count_core_sharers(const std::vector<RankRecord>& ranks, int rank) {
+  const std::string& own = ranks[static_cast<size_t>(rank)].kernel_id;
+  return static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](const RankRecord& record) {
+    return record.kernel_id == own;
+  }));
 }
 
 Bootstrap::Bootstrap(Store& store, const Clock& clock, BootstrapOptions options)

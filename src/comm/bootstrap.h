@@ -19,12 +19,17 @@ namespace mccl {
 struct RankRecord {
   PeerAddress peer;
   std::string host_name;
-  std::string host_id;  // equal on ranks that share a kernel and its network
+  std::string host_id;    // equal on ranks that share a kernel and its network
+  std::string kernel_id;  // equal on ranks that share a kernel, and so its cores
   int64_t pid = 0;
   std::string settings;  // job_settings_text()
   std::string version;
   bool operator==(const RankRecord&) const;
 };
+
+// The ranks on the cores of `rank`, itself among them: also those in other containers or network
+// namespaces, which count as hosts of their own.
+int count_core_sharers(const std::vector<RankRecord>& ranks, int rank);
 
 // What all ranks hold after the rendezvous; the same on each.
 struct Agreement {

@@ -151,11 +151,8 @@ void CommunicatorCore::open() {
     rank_of_process_[ranks[rank].peer.process_id] = static_cast<int>(rank);
   const Topology topology = topology_of(ranks);
   host_count_ = topology.host_count;
-  const int own_host = topology.host_of_rank[static_cast<size_t>(rank_)];
-  const auto ranks_here =
-      std::count(topology.host_of_rank.begin(), topology.host_of_rank.end(), own_host);
   endpoint_.driver().set_wait_policy(
-      choose_wait_policy(static_cast<int>(ranks_here),
+      choose_wait_policy(count_core_sharers(ranks, rank_),
                          static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))));
   OperationQueue::Words words;
   words.mismatch = [this](uint64_t sequence, const Fingerprint& own, const Fingerprint& remote,

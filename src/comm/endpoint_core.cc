@@ -28,14 +28,19 @@ std::string host_name() {
   return gethostname(name, HOST_NAME_MAX) == 0 ? name : "unknown";
 }
 
+// The same for processes that share a kernel, and so its cores.
+std::string kernel_id() {
+  std::string boot_id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
+  return boot_id.empty() ? host_name() : boot_id;
+}
+
 // The same for processes that share a kernel and its network, so that containers and network
 // namespaces of one machine count as hosts of their own.
 std::string host_id() {
-  std::string boot_id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
   char network[64] = {};
   const ssize_t length = readlink("/proc/self/ns/net", network, sizeof(network) - 1);
-  return host_name() + " " + boot_id + " " + (length > 0 ? network : "");
+  return host_name() + " " + kernel_id() + " " + (length > 0 ? network : "");
 }
 
 // The numeric form of a host name, or nothing: choosing an interface then goes by its own rules.
@@ -118,6 +123,7 @@ Result<std::unique_ptr<EndpointCore>> EndpointCore::create(const EndpointOptions
       new EndpointCore(config.value(), std::make_unique<SystemClock>(), std::move(wires).value()));
   core->record_.host_name = host_name();
   core->record_.host_id = host_id();
+  core->record_.kernel_id = kernel_id();
   core->interface_text_ = chosen.value().name + " " + chosen.value().address;
   core->start(*core->own_wires_, *core->own_clock_, make_random_number(), make_random_number(),
               true);
@@ -132,6 +138,7 @@ std::unique_ptr<EndpointCore> EndpointCore::create_passive(WireContext& wires, c
   if (prover != nullptr) core->prover_ = std::move(prover);
   core->record_.host_name = wires.address();
   core->record_.host_id = wires.address();
+  core->record_.kernel_id = wires.address();
   core->interface_text_ = wires.address();
   core->start(wires, clock, process_id, ~process_id, false);
   return core;

@@ -15,6 +15,7 @@ RankRecord record_of(int rank) {
   record.peer = {static_cast<uint64_t>(rank) + 100, 7, "tcp://10.0.0.1:1"};
   record.host_name = "host" + std::to_string(rank);
   record.host_id = record.host_name;
+  record.kernel_id = "kernel" + std::to_string(rank / 2);
   record.settings = "MCCL_ALGO=\nMCCL_PARK_LIMIT=268435456\n";
   record.version = "0.1.0";
   return record;
@@ -49,6 +50,14 @@ void expect_both(Meeting& meeting, const RankRecord& first, const RankRecord& se
   EXPECT_EQ(of_one.code(), code);
   EXPECT_EQ(of_zero.message(), text);
   EXPECT_EQ(of_one.message(), text);
+}
+
+// Containers and network namespaces are hosts of their own, and share the cores.
+TEST(Bootstrap, CountsTheRanksOnTheCoresOfARank) {
+  const std::vector<RankRecord> ranks = {record_of(0), record_of(1), record_of(2)};
+  EXPECT_EQ(count_core_sharers(ranks, 0), 2);
+  EXPECT_EQ(count_core_sharers(ranks, 1), 2);
+  EXPECT_EQ(count_core_sharers(ranks, 2), 1);
 }
 
 TEST(Bootstrap, GivesEveryRankTheTableOfRankZero) {
