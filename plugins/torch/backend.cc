@@ -83,6 +83,7 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
       timeout_(options_->timeout),
       shared_(share(master_address)) {
   init();
+  is_unified_in_place_ = shared_->endpoint->core().config().is_unified_in_place;
   TorchStore meeting_place(store);
   CommunicatorOptions communicator_options;
   communicator_options.timeout_ns = limit_ns(options_->timeout);
@@ -134,6 +135,7 @@ void Backend::shutdown() {
     return;
   }
   leaving.communicator.reset();
+  device_works_->close();
   leaving.shared.reset();  // the last group's ends the completion thread, after what it has to run
 }
 
@@ -151,7 +153,7 @@ void Backend::note_staging(const Call& call, Shared& shared) {
   shared.endpoint->core().logger().info(
       std::string(call.title.text) + " copies " + std::to_string(bytes) +
       " bytes through memory of ours, since a tensor is not contiguous, shares memory with another "
-      "or is scaled; later copies are counted in mccl.stats() only");
+      "or is scaled, or by MCCL_UNIFIED_COLLECTIVE; later copies are counted in mccl.stats() only");
 }
 
 Backend::TorchWorkPointer Backend::post(Call call) {
@@ -159,13 +161,19 @@ Backend::TorchWorkPointer Backend::post(Call call) {
   note_staging(call, *found.shared);
   const Title& title = call.title;
   CallOptions options;
+  options.hand_off = call.staging.take_hand_off();
+  const bool is_on_device = options.hand_off != nullptr;
+  if (is_on_device) {
+    device_works_->count_call();
+    device_works_->drop_kept();
+  }
   options.stand_in = call.staging.take_stand_in();
   CallMemory memory = call.staging.take_memory();
   memory.outputs = std::move(call.outputs);
   memory.finish = std::move(call.finish);
-  auto work = c10::make_intrusive<TorchWork>(getRank(), title.type, title.text, std::move(memory),
-                                             hooks_.take_interrupt, found.shared->completions,
-                                             !title.is_async);
+  auto work = c10::make_intrusive<TorchWork>(
+      getRank(), title.type, title.text, std::move(memory), hooks_.take_interrupt,
+      found.shared->completions, !title.is_async, is_on_device ? device_works_ : nullptr);
   options.timeout_ns = limit_of(title.timeout);
   options.will_wait = !title.is_async;
   // Held by the engine until the operation is over; a dropped Work completes all the same.

@@ -16,6 +16,7 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
+#include "device_works.h"
 #include "mccl/communicator.h"
 #include "staging.h"
 #include "torch_work.h"
@@ -118,6 +119,7 @@ class Backend final : public c10d::Backend {
 
   CommunicatorStats stats();
   StagingStats staging_stats() const { return {staged_calls_, staged_bytes_}; }
+  HandOffStats hand_off_stats() const { return device_works_->stats(); }
   std::string explain(Collective collective, int64_t bytes);
 
  private:
@@ -147,6 +149,10 @@ class Backend final : public c10d::Backend {
   Living living();
   // As above; throws after shutdown().
   Living check_living();
+  // The memory of a call; its arguments are Staging's.
+  Staging stage(const char* call, at::ScalarType type, Elements elements) const {
+    return {call, type, elements, is_unified_in_place_};
+  }
   // Makes the TorchWork, starts the operation, and ties the two together.
   TorchWorkPointer post(Call call);
   // One Work over all. No call is made before all have passed their checks.
@@ -170,6 +176,8 @@ class Backend final : public c10d::Backend {
   c10::intrusive_ptr<Options> options_;
   std::atomic<std::chrono::milliseconds> timeout_;
   std::shared_ptr<Shared> shared_;
+  bool is_unified_in_place_ = true;
+  std::shared_ptr<DeviceWorks> device_works_ = std::make_shared<DeviceWorks>();
   std::mutex mutex_;  // guards what follows: shutdown() may come from another thread
   std::shared_ptr<Communicator> communicator_;
   // By thread, since its startCoalescing().

@@ -6,6 +6,7 @@
 
 #include "backend.h"
 #include "base/dtype.h"
+#include "tensor_device.h"
 
 namespace py = pybind11;
 
@@ -38,7 +39,19 @@ void without_lock(const std::function<void()>& action) {
   }
 }
 
-py::dict to_dict(const CommunicatorStats& stats, const StagingStats& staging) {
+// Of another module, which was compiled against the same headers: the capsule holds a pointer to a
+// std::shared_ptr<TensorDevice>.
+void register_device(const std::string& type, const py::capsule& capsule) {
+  constexpr const char* kName = "mccl.TensorDevice";
+  TORCH_CHECK_VALUE(capsule.name() != nullptr && std::string(capsule.name()) == kName,
+                    "mccl: the capsule of a device is to be called \"", kName, "\", not \"",
+                    capsule.name() == nullptr ? "" : capsule.name(), "\"");
+  register_tensor_device(c10::Device(type).type(),
+                         *capsule.get_pointer<std::shared_ptr<TensorDevice>>());
+}
+
+py::dict to_dict(const CommunicatorStats& stats, const StagingStats& staging,
+                 const HandOffStats& hand_off) {
   py::list programs;
   for (const ProgramCount& count : stats.programs) {
     py::dict program;
@@ -63,6 +76,9 @@ py::dict to_dict(const CommunicatorStats& stats, const StagingStats& staging) {
   result["parked_bytes"] = stats.parked_bytes;
   result["staged_calls"] = staging.calls;
   result["staged_bytes"] = staging.bytes;
+  result["device_calls"] = hand_off.calls;
+  result["stream_waits"] = hand_off.stream_waits;
+  result["host_waits"] = hand_off.host_waits;
   return result;
 }
 
@@ -91,6 +107,9 @@ std::string explain(Backend& backend, const std::string& collective, int64_t byt
 
 PYBIND11_MODULE(_C, module) {
   py::module_::import("torch.distributed");  // registers c10d's classes
+  module.def("_register_tensor_device", &register_device, py::arg("type"), py::arg("capsule"),
+             "Makes tensors of a device known that this package does not know; see "
+             "plugins/torch/tensor_device.h.");
   py::class_<Backend::Options, c10::intrusive_ptr<Backend::Options>, c10d::Backend::Options>(
       module, "Options", "Options of a process group of back end mccl.")
       .def(py::init<std::chrono::milliseconds>(), py::arg("timeout") = kBackendDefaultTimeout)
@@ -109,7 +128,7 @@ PYBIND11_MODULE(_C, module) {
                const py::gil_scoped_release release;
                stats = self.stats();
              }
-             return to_dict(stats, self.staging_stats());
+             return to_dict(stats, self.staging_stats(), self.hand_off_stats());
            })
       .def("explain", &explain, py::arg("collective"), py::arg("bytes"));
 }

@@ -90,8 +90,8 @@ std::vector<Block> cut_rows(const char* what, const at::Tensor& tensor, const Bl
 
 Backend::Call Backend::reduce_one(const Title& title, const at::Tensor& tensor,
                                   const Reduction& reduction) const {
-  Staging staging("all_reduce", tensor.scalar_type(),
-                  reduced_elements(tensor.scalar_type(), reduction));
+  Staging staging =
+      stage("all_reduce", tensor.scalar_type(), reduced_elements(tensor.scalar_type(), reduction));
   const auto [input, output] = staging.in_place(tensor, reduction);
   return {title,
           std::move(staging),
@@ -130,8 +130,8 @@ Backend::WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions
   check_member("reduce's root", options.rootRank);
   const Reduction reduction = reduction_of(options.reduceOp);
   const int root = static_cast<int>(options.rootRank);
-  Staging staging("reduce", tensor.scalar_type(),
-                  reduced_elements(tensor.scalar_type(), reduction));
+  Staging staging =
+      stage("reduce", tensor.scalar_type(), reduced_elements(tensor.scalar_type(), reduction));
   staging.check_writable(tensor);  // also where it is not written, or the root would be alone
   InputBlock input;
   OutputBlock output;
@@ -153,7 +153,7 @@ Backend::WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastO
   const at::Tensor& tensor = only_tensor(tensors, "broadcast");
   check_member("broadcast's root", options.rootRank);
   const int root = static_cast<int>(options.rootRank);
-  Staging staging("broadcast", tensor.scalar_type(), moved_elements(tensor.scalar_type()));
+  Staging staging = stage("broadcast", tensor.scalar_type(), moved_elements(tensor.scalar_type()));
   staging.check_writable(tensor);  // also the root's, or the others would wait for it
   OutputBlock block;
   if (root == getRank()) {
@@ -174,7 +174,7 @@ Backend::WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastO
 
 Backend::Call Backend::gather_blocks(const Title& title, const at::Tensor& input,
                                      const Tensors& blocks) const {
-  Staging staging("all_gather", input.scalar_type(), moved_elements(input.scalar_type()));
+  Staging staging = stage("all_gather", input.scalar_type(), moved_elements(input.scalar_type()));
   std::vector<InputBlock> inputs = {staging.input(input)};
   std::vector<OutputBlock> outputs;
   for (const at::Tensor& block : blocks) outputs.push_back(staging.output(block));
@@ -200,8 +200,8 @@ Backend::WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& 
 Backend::Call Backend::gather_into(const Title& title, const at::Tensor& output,
                                    const at::Tensor& input) const {
   check_share("all_gather_into_tensor", "output", output, "input", input, getSize());
-  Staging staging("all_gather_into_tensor", input.scalar_type(),
-                  moved_elements(input.scalar_type()));
+  Staging staging =
+      stage("all_gather_into_tensor", input.scalar_type(), moved_elements(input.scalar_type()));
   std::vector<InputBlock> inputs = {staging.input(input)};
   std::vector<OutputBlock> outputs = cut_evenly(staging.output(output), getSize(), staging.dtype());
   staging.separate(inputs, outputs, 0, getRank());
@@ -255,7 +255,7 @@ Backend::WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inp
   const at::Tensor& input = only_tensor(inputs, "gather");
   check_member("gather's root", options.rootRank);
   const int root = static_cast<int>(options.rootRank);
-  Staging staging("gather", input.scalar_type(), moved_elements(input.scalar_type()));
+  Staging staging = stage("gather", input.scalar_type(), moved_elements(input.scalar_type()));
   std::vector<InputBlock> own = {staging.input(input)};
   std::vector<OutputBlock> blocks;
   Tensors results;
@@ -284,7 +284,7 @@ Backend::WorkPointer Backend::scatter(Tensors& outputs, std::vector<Tensors>& in
   const at::Tensor& output = only_tensor(outputs, "scatter");
   check_member("scatter's root", options.rootRank);
   const int root = static_cast<int>(options.rootRank);
-  Staging staging("scatter", output.scalar_type(), moved_elements(output.scalar_type()));
+  Staging staging = stage("scatter", output.scalar_type(), moved_elements(output.scalar_type()));
   const OutputBlock own = staging.output(output);
   std::vector<InputBlock> blocks;
   if (root == getRank()) {
@@ -312,8 +312,8 @@ Backend::WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tenso
   const at::Tensor& output = only_tensor(outputs, "reduce_scatter");
   const Tensors& list = only_list(inputs, getSize(), "reduce_scatter's input");
   const Reduction reduction = reduction_of(options.reduceOp);
-  Staging staging("reduce_scatter", output.scalar_type(),
-                  reduced_elements(output.scalar_type(), reduction));
+  Staging staging = stage("reduce_scatter", output.scalar_type(),
+                          reduced_elements(output.scalar_type(), reduction));
   const OutputBlock own = staging.output(output);
   std::vector<InputBlock> blocks;
   for (const at::Tensor& input : list) blocks.push_back(staging.input(input, reduction));
@@ -333,8 +333,8 @@ Backend::WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tenso
 Backend::Call Backend::scatter_sum(const Title& title, const at::Tensor& output,
                                    const at::Tensor& input, const Reduction& reduction) const {
   check_share("reduce_scatter_tensor", "input", input, "output", output, getSize());
-  Staging staging("reduce_scatter_tensor", output.scalar_type(),
-                  reduced_elements(output.scalar_type(), reduction));
+  Staging staging = stage("reduce_scatter_tensor", output.scalar_type(),
+                          reduced_elements(output.scalar_type(), reduction));
   const OutputBlock own = staging.output(output);
   std::vector<InputBlock> blocks =
       cut_evenly(staging.input(input, reduction), getSize(), staging.dtype());
@@ -370,7 +370,8 @@ Backend::WorkPointer Backend::reduce_scatter_tensor_coalesced(
 Backend::WorkPointer Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
                                             Splits& output_splits, Splits& input_splits,
                                             const c10d::AllToAllOptions& options) {
-  Staging staging("all_to_all_single", input.scalar_type(), moved_elements(input.scalar_type()));
+  Staging staging =
+      stage("all_to_all_single", input.scalar_type(), moved_elements(input.scalar_type()));
   std::vector<InputBlock> inputs =
       cut_rows("input", input, staging.input(input), input_splits, getSize(), staging.dtype());
   std::vector<OutputBlock> outputs =
@@ -389,7 +390,8 @@ Backend::WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
                                        const c10d::AllToAllOptions& options) {
   check_per_rank(inputs, getSize(), "all_to_all's input");
   check_per_rank(outputs, getSize(), "all_to_all's output");
-  Staging staging("all_to_all", inputs[0].scalar_type(), moved_elements(inputs[0].scalar_type()));
+  Staging staging =
+      stage("all_to_all", inputs[0].scalar_type(), moved_elements(inputs[0].scalar_type()));
   std::vector<InputBlock> sent;
   for (const at::Tensor& input : inputs) sent.push_back(staging.input(input));
   std::vector<OutputBlock> received;
@@ -406,7 +408,7 @@ Backend::WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
 
 Backend::WorkPointer Backend::barrier(const c10d::BarrierOptions& options) {
   return post({{OpType::BARRIER, "mccl:barrier", options.timeout, options.asyncOp},
-               Staging("barrier", at::kByte, {DataType::UInt8}),
+               stage("barrier", at::kByte, {DataType::UInt8}),
                {},
                [](Communicator& communicator, DataType, CallOptions call) {
                  return communicator.barrier(std::move(call));

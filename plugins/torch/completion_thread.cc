@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_name.h"
+
 namespace mccl {
 namespace {
 
@@ -16,6 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds kPatience{20};
 // Tasks that wait for one another, one inside the other; more are a program that never ends.
 constexpr size_t kHelpersMax = 64;
+constexpr const char* kThreadName = "mccl-completion";
 
 }  // namespace
 
@@ -65,6 +68,7 @@ void CompletionThread::post(std::function<void()> task) {
 }
 
 void CompletionThread::run(Queue& queue) {
+  name_this_thread(kThreadName);
   std::unique_lock lock(queue.mutex);
   while (true) {
     ++queue.idle_count;
@@ -88,6 +92,7 @@ void CompletionThread::run_one(Queue& queue, std::unique_lock<std::mutex>& lock)
 }
 
 void CompletionThread::help(Queue& queue) {
+  name_this_thread(kThreadName);
   std::unique_lock lock(queue.mutex);
   queue.helpers.insert(std::this_thread::get_id());
   while (!queue.tasks.empty()) run_one(queue, lock);
@@ -97,6 +102,7 @@ void CompletionThread::help(Queue& queue) {
 }
 
 void CompletionThread::watch(const std::shared_ptr<Queue>& queue) {
+  name_this_thread("mccl-watch");
   std::unique_lock lock(queue->mutex);
   while (!queue->is_stopping) {
     queue->blocked.wait(lock, [&] {

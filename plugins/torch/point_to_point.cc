@@ -23,7 +23,7 @@ constexpr int64_t kDepartureTag = kArrivalTag + 1;
 Backend::WorkPointer Backend::send(Tensors& tensors, int destination, int tag) {
   const at::Tensor& tensor = only_tensor(tensors, "send");
   check_peer("send's destination", destination);
-  Staging staging("send", tensor.scalar_type(), moved_elements(tensor.scalar_type()));
+  Staging staging = stage("send", tensor.scalar_type(), moved_elements(tensor.scalar_type()));
   const InputBlock block = staging.input(tensor);
   return post({{OpType::SEND, "mccl:send", c10d::kUnsetTimeout, true},
                std::move(staging),
@@ -37,7 +37,7 @@ Backend::WorkPointer Backend::send(Tensors& tensors, int destination, int tag) {
 Backend::WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
   const at::Tensor& tensor = only_tensor(tensors, "recv");
   check_peer("recv's source", source);
-  Staging staging("recv", tensor.scalar_type(), moved_elements(tensor.scalar_type()));
+  Staging staging = stage("recv", tensor.scalar_type(), moved_elements(tensor.scalar_type()));
   const OutputBlock block = staging.output(tensor);
   staging.show(tensor);
   return post({{OpType::RECV, "mccl:recv", c10d::kUnsetTimeout, true},
@@ -51,7 +51,7 @@ Backend::WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
 
 Backend::WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
   const at::Tensor& tensor = only_tensor(tensors, "recv");
-  Staging staging("recv", tensor.scalar_type(), moved_elements(tensor.scalar_type()));
+  Staging staging = stage("recv", tensor.scalar_type(), moved_elements(tensor.scalar_type()));
   const OutputBlock block = staging.output(tensor);
   staging.show(tensor);
   return post({{OpType::RECVANYSOURCE, "mccl:recvAnySource", c10d::kUnsetTimeout, true},

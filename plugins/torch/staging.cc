@@ -50,10 +50,6 @@ Status run(const std::vector<std::function<void()>>& copies) {
 
 void Staging::check(const at::Tensor& tensor) const {
   TORCH_CHECK_VALUE(tensor.defined(), "mccl: ", call_, " got an undefined tensor");
-  if (!tensor.device().is_cpu())
-    C10_THROW_ERROR(NotImplementedError,
-                    c10::str("mccl: ", call_, " of a tensor on ", tensor.device(),
-                             " is not supported; supported is cpu"));
   if (tensor.layout() != at::kStrided)
     C10_THROW_ERROR(NotImplementedError,
                     c10::str("mccl: ", call_, " of a ", tensor.layout(),
@@ -66,6 +62,39 @@ void Staging::check(const at::Tensor& tensor) const {
                     " elements and no memory: its storage was freed");
 }
 
+at::Tensor Staging::see(const at::Tensor& tensor) {
+  const c10::Device place = tensor.device();
+  if (!place_.has_value()) {
+    if (!place.is_cpu() && (memory_.device = find_tensor_device(place.type())) == nullptr)
+      C10_THROW_ERROR(NotImplementedError, c10::str("mccl: ", call_, " of a tensor on ", place,
+                                                    " is not supported; supported are cpu, and mps "
+                                                    "on a Mac"));
+    place_ = place;
+  }
+  TORCH_CHECK_VALUE(place == *place_, "mccl: the tensors of ", call_,
+                    " are on one device; one is on ", *place_, ", another on ", place);
+  if (memory_.device == nullptr || tensor.numel() == 0) return tensor;
+  void* const address = memory_.device->host_address(tensor);
+  if (address == nullptr)
+    C10_THROW_ERROR(
+        NotImplementedError,
+        c10::str("mccl: ", call_, " of a tensor on ", place,
+                 " in private storage, which the CPU does not reach, is not supported"));
+  at::Tensor seen = at::from_blob(address, tensor.sizes(), tensor.strides(),
+                                  at::TensorOptions().dtype(tensor.dtype()));
+  seen._set_conj(tensor.is_conj());
+  seen._set_neg(tensor.is_neg());
+  return seen;
+}
+
+bool Staging::is_usable(const at::Tensor& seen) const {
+  return is_plain(seen) && (memory_.device == nullptr || is_unified_in_place_);
+}
+
+std::shared_ptr<HandOff> Staging::take_hand_off() {
+  return memory_.device == nullptr ? nullptr : memory_.device->current_stream();
+}
+
 at::Tensor Staging::make_room(const at::Tensor& tensor) {
   at::Tensor room = at::empty(tensor.sizes(), at::TensorOptions().dtype(type_));
   staged_bytes_ += static_cast<uint64_t>(room.nbytes());
@@ -75,24 +104,26 @@ at::Tensor Staging::make_room(const at::Tensor& tensor) {
 
 InputBlock Staging::input(const at::Tensor& tensor) {
   check(tensor);
+  const at::Tensor seen = see(tensor);
   memory_.inputs.push_back(tensor);
   memory_.storages.push_back(tensor.storage());
-  ranges_.reads.push_back(range_of(tensor));
-  if (is_plain(tensor)) return {tensor.const_data_ptr(), count(tensor)};
-  const at::Tensor room = make_room(tensor);
+  ranges_.reads.push_back(range_of(seen));
+  if (is_usable(seen)) return {seen.const_data_ptr(), count(seen)};
+  const at::Tensor room = make_room(seen);
   copies_.in.push_back(
-      [to = as_copied(room, dtype()), from = as_copied(tensor, dtype())] { to.copy_(from); });
+      [to = as_copied(room, dtype()), from = as_copied(seen, dtype())] { to.copy_(from); });
   return {room.const_data_ptr(), count(room)};
 }
 
 InputBlock Staging::input(const at::Tensor& tensor, const Reduction& reduction) {
   if (!reduction.factor.has_value()) return input(tensor);
   check(tensor);
+  const at::Tensor seen = see(tensor);
   memory_.inputs.push_back(tensor);
   memory_.storages.push_back(tensor.storage());
-  ranges_.reads.push_back(range_of(tensor));
-  at::Tensor room = make_room(tensor);
-  copies_.in.push_back([room, source = tensor.detach(), factor = *reduction.factor]() mutable {
+  ranges_.reads.push_back(range_of(seen));
+  at::Tensor room = make_room(seen);
+  copies_.in.push_back([room, source = seen.detach(), factor = *reduction.factor]() mutable {
     at::mul_out(room, source, factor);
   });
   return {room.const_data_ptr(), count(room)};
@@ -106,14 +137,15 @@ void Staging::check_writable(const at::Tensor& tensor) const {
 
 OutputBlock Staging::output(const at::Tensor& tensor) {
   check_writable(tensor);
+  const at::Tensor seen = see(tensor);
   memory_.others.push_back(tensor);
   memory_.storages.push_back(tensor.storage());
-  ranges_.reads.push_back(range_of(tensor));
-  ranges_.writes.push_back(range_of(tensor));
-  if (is_plain(tensor)) return {tensor.mutable_data_ptr(), count(tensor)};
-  const at::Tensor room = make_room(tensor);
+  ranges_.reads.push_back(range_of(seen));
+  ranges_.writes.push_back(range_of(seen));
+  if (is_usable(seen)) return {seen.mutable_data_ptr(), count(seen)};
+  const at::Tensor room = make_room(seen);
   copies_.out.push_back(
-      [to = as_copied(tensor, dtype()), from = as_copied(room, dtype())] { to.copy_(from); });
+      [to = as_copied(seen, dtype()), from = as_copied(room, dtype())] { to.copy_(from); });
   return {room.mutable_data_ptr(), count(room)};
 }
 
@@ -122,10 +154,11 @@ std::pair<InputBlock, OutputBlock> Staging::in_place(const at::Tensor& tensor,
   const OutputBlock written = output(tensor);
   if (reduction.factor.has_value()) return {input(tensor, reduction), written};
   memory_.inputs.push_back(tensor);
-  if (!is_plain(tensor)) {
+  const at::Tensor seen = see(tensor);
+  if (!is_usable(seen)) {
     const at::Tensor room = memory_.others.back();
     copies_.in.push_back(
-        [to = as_copied(room, dtype()), from = as_copied(tensor, dtype())] { to.copy_(from); });
+        [to = as_copied(room, dtype()), from = as_copied(seen, dtype())] { to.copy_(from); });
   }
   return {{written.data, written.count}, written};
 }

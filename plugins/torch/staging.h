@@ -1,27 +1,31 @@
-// The memory of one call as the communicator wants it: contiguous, row-major, not lazily
-// conjugated or negated. The only place that knows about layouts. What is not so gets a stand-in,
-// which the communicator fills when it is the call's turn and empties when the call is over.
+// The memory of one call as the communicator wants it: within the CPU's reach, contiguous,
+// row-major, not lazily conjugated or negated. The only place that knows about layouts and devices.
+// What is not so gets a stand-in, which the communicator fills when it is the call's turn and
+// empties when the call is over.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "mccl/communicator.h"
 #include "reduction.h"
+#include "tensor_device.h"
 #include "torch_work.h"
 
 namespace mccl {
 
 class Staging {
  public:
-  // `call` is named in refusals. Every tensor of the call is of type `type`, on the CPU, strided:
-  // else ValueError or NotImplementedError.
-  Staging(const char* call, at::ScalarType type, Elements elements)
-      : call_(call), type_(type), elements_(elements) {}
+  // `call` is named in refusals. Every tensor of the call is of type `type`, on one device, the CPU
+  // or one that is registered, strided: else ValueError or NotImplementedError. Memory that CPU and
+  // device share gets a stand-in, too, unless `is_unified_in_place`.
+  Staging(const char* call, at::ScalarType type, Elements elements, bool is_unified_in_place)
+      : call_(call), type_(type), elements_(elements), is_unified_in_place_(is_unified_in_place) {}
 
   // Memory that is read: the tensor's own, or a stand-in.
   InputBlock input(const at::Tensor& tensor);
@@ -43,6 +47,8 @@ class Staging {
                 int own_input, int own_output);
 
   DataType dtype() const { return elements_.dtype; }
+  // How the call is ordered with the device of its tensors; null: they are the CPU's.
+  std::shared_ptr<HandOff> take_hand_off();
   // Null when no stand-in was needed. Before take_memory().
   std::shared_ptr<const StandIn> take_stand_in();
   // What the call has to keep alive.
@@ -52,12 +58,19 @@ class Staging {
 
  private:
   void check(const at::Tensor& tensor) const;
+  // As the CPU sees it: the tensor itself, or a tensor of the CPU over the same memory that does
+  // not own it.
+  at::Tensor see(const at::Tensor& tensor);
+  // Whether the communicator may work in the memory of `seen`.
+  bool is_usable(const at::Tensor& seen) const;
   at::Tensor make_room(const at::Tensor& tensor);
   int64_t count(const at::Tensor& tensor) const { return tensor.numel() * elements_.parts; }
 
   const char* call_;
   at::ScalarType type_;
   Elements elements_;
+  bool is_unified_in_place_;
+  std::optional<c10::Device> place_;  // of the call's tensors, by the first one
   CallMemory memory_;
   StandIn ranges_;  // its ranges; the copies are below
   StagedCopies copies_;

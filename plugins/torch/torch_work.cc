@@ -52,13 +52,14 @@ int64_t limit_ns(std::chrono::milliseconds limit) {
 
 TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, CallMemory memory,
                      TakeInterrupt take_interrupt, CompletionThread& completions,
-                     bool completes_in_wait)
+                     bool completes_in_wait, std::shared_ptr<DeviceWorks> device_works)
     : c10d::Work(rank, type, title, memory.inputs),
       memory_(std::move(memory)),
       has_end_(memory_.finish != nullptr || recordFunctionEndCallback_ != nullptr),
       completions_(completions),
       completes_in_wait_(completes_in_wait),
       take_interrupt_(std::move(take_interrupt)),
+      device_works_(std::move(device_works)),
       future_(
           c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {
 }
@@ -98,8 +99,10 @@ void TorchWork::on_operation_over(c10::intrusive_ptr<TorchWork> reference, const
       return;
     }
   }
-  work.completions_.post([reference = std::move(reference)] {
+  work.completions_.post([reference = std::move(reference)]() mutable {
     if (reference->claim()) reference->complete();
+    if (const std::shared_ptr<DeviceWorks> works = reference->device_works_)
+      works->keep(std::move(reference));
   });
 }
 
@@ -134,7 +137,7 @@ void TorchWork::complete() {
       error = std::current_exception();
     }
   }
-  drop_all_but_outputs();
+  if (device_works_ == nullptr) drop_all_but_outputs();
   finish(error);  // first: a callback of the Future may wait for this very work
   if (error != nullptr) {
     future_->setError(error);
@@ -154,8 +157,29 @@ bool TorchWork::isSuccess() const {
   return completed_ ? exception_ == nullptr : work_->is_done() && work_->status().is_ok();
 }
 
+bool TorchWork::is_left_to_stream() {
+  // What is made of the outputs afterwards is made by the CPU, and who calls wait() relies on it.
+  if (device_works_ == nullptr || memory_.finish) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_over_) return false;
+  }
+  const Result<bool> is_ordered = work_->wait_on_stream();
+  if (!is_ordered.is_ok() || !is_ordered.value()) {
+    device_works_->count_host_wait();
+    return false;
+  }
+  for (const at::Tensor& output : memory_.outputs) memory_.device->note_consumer(output);
+  const std::lock_guard lock(mutex_);
+  if (is_over_) return false;
+  completes_in_wait_ = false;  // by the thread of completions
+  device_works_->count_stream_wait();
+  return true;
+}
+
 std::exception_ptr TorchWork::wait_for_end(std::chrono::milliseconds timeout) {
   const bool is_limited = timeout != kNoTimeout && timeout != c10d::kUnsetTimeout;
+  if (!is_limited && is_left_to_stream()) return nullptr;
   const int64_t timeout_ns = is_limited ? limit_ns(timeout) : -1;
   std::exception_ptr interrupt;
   begin_holding();

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "completion_thread.h"
+#include "device_works.h"
 #include "mccl/communicator.h"
+#include "tensor_device.h"
 
 namespace mccl {
 
@@ -30,6 +32,7 @@ struct CallMemory {
   // A tensor may be given other memory while the call runs (tensor.data = ...): this keeps the
   // memory that the call has.
   std::vector<c10::Storage> storages;
+  std::shared_ptr<TensorDevice> device;  // of the tensors; null: the CPU
   // Shared with the engine, which may let go of it later than all others: emptied, so that tensors
   // are dropped with the rest.
   std::shared_ptr<StagedCopies> copies;
@@ -54,9 +57,10 @@ class TorchWork final : public c10d::Work {
  public:
   // `completions` outlives the work's operation. With `completes_in_wait` the caller is expected to
   // wait() next, and that thread completes the work itself: waking another thread for it would cost
-  // more than a small operation does.
+  // more than a small operation does. `device_works` is of works on memory of a device, else null.
   TorchWork(int rank, c10d::OpType type, const char* title, CallMemory memory,
-            TakeInterrupt take_interrupt, CompletionThread& completions, bool completes_in_wait);
+            TakeInterrupt take_interrupt, CompletionThread& completions, bool completes_in_wait,
+            std::shared_ptr<DeviceWorks> device_works);
   ~TorchWork() override { drop_all_but_outputs(); }
 
   // The work that this object stands for; called once, right after it was posted, by the thread
@@ -74,6 +78,8 @@ class TorchWork final : public c10d::Work {
   std::vector<at::Tensor> result() override { return memory_.outputs; }
   void synchronize() override { wait(kNoTimeout); }
   // Blocks without the interpreter lock (the binding releases it). Throws the operation's error.
+  // Without a limit, on memory of a device, the device's stream waits and the host goes on; an
+  // error is then thrown by the next call.
   bool wait(std::chrono::milliseconds timeout) override;
   // As wait(), but gives the operation's error back, null for none; throws only what ended the wait
   // and not the operation: the limit, or a signal.
@@ -85,6 +91,8 @@ class TorchWork final : public c10d::Work {
   // Whether this thread is the one that completes the work; true once, after the operation is over.
   bool claim();
   void drop_all_but_outputs();
+  // Whether the device's stream waits for the work, which is not over.
+  bool is_left_to_stream();
   // This thread holds a reference for now, and then takes over the engine's, if that is left here.
   void begin_holding();
   void end_holding();
@@ -106,6 +114,7 @@ class TorchWork final : public c10d::Work {
   bool is_claimed_ = false;
   Status over_status_;
   TakeInterrupt take_interrupt_;
+  const std::shared_ptr<DeviceWorks> device_works_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 

@@ -102,8 +102,10 @@ def stats(group=None) -> dict:
 
     `programs` lists, in the order of first use, which program served how many calls and bytes of
     which collective, and the reason why it was chosen. `staged_calls` and `staged_bytes` count the
-    copies that layouts made necessary. Byte and call counters of sockets are those
-    of the process, all groups together.
+    copies that layouts, or MCCL_UNIFIED_COLLECTIVE=0, made necessary. `device_calls` counts calls
+    on memory of a device such as mps; in `stream_waits` of them wait() left the waiting to the
+    device's stream, in `host_waits` the host had to wait. Byte and call counters of sockets are
+    those of the process, all groups together.
     """
     return _backend_of(group).stats()
 

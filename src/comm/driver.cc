@@ -6,6 +6,8 @@
 #include <chrono>
 #include <optional>
 
+#include "base/thread_name.h"
+
 namespace mccl {
 namespace {
 
@@ -232,6 +234,7 @@ void Driver::listen(std::unique_lock<std::mutex>& token, TimeNs until, bool is_c
 }
 
 void Driver::run_thread() {
+  name_this_thread("mccl-engine");
   std::unique_lock token(token_);
   while (!is_stopping_) {
     // Off the sockets while callers drive, and for a while after: they usually come back.
