@@ -397,6 +397,11 @@ std::span<const SettingRow> settings() {
   return rows;
 }
 
+bool is_colour_allowed() {
+  const char* const value = std::getenv("NO_COLOR");
+  return value == nullptr || *value == '\0';
+}
+
 Environment read_environment() {
   Environment environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

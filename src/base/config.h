@@ -88,6 +88,9 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 // reader of the environment; not to be called while another thread changes it.
 Environment read_environment();
 
+// Whether tools may colour what they print on a terminal: NO_COLOR is unset or empty.
+bool is_colour_allowed();
+
 // Pure. An empty value is like none. All values that are not allowed are one InvalidArgument, which
 // names each variable, its value and what is allowed. Each unknown MCCL_ name adds one line to
 // `warnings` (may be null).
