@@ -1,0 +1,44 @@
+// The command `mccl`: lists the verbs and looks at the terminal. A verb is a folder beside this one
+// and a line in kVerbs.
+#include <unistd.h>
+
+#include <array>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "fit/fit_verb.h"
+#include "overlap/overlap_verb.h"
+#include "plan/plan_verb.h"
+#include "simulate/simulate_verb.h"
+#include "verb/command.h"
+
+namespace {
+
+constexpr std::array kVerbs = {&mccl::kFitVerb, &mccl::kOverlapVerb, &mccl::kPlanVerb,
+                               &mccl::kSimulateVerb};
+
+// execvp looks along the PATH and returns only when there is nothing to run.
+void run_program(const std::vector<std::string>& arguments) {
+  std::vector<char*> words;
+  for (const std::string& argument : arguments)
+    words.push_back(const_cast<char*>(argument.c_str()));
+  words.push_back(nullptr);
+  execvp(words.front(), words.data());
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  mccl::Terminal terminal{.out = std::cout,
+                          .err = std::cerr,
+                          .has_colour = isatty(STDOUT_FILENO) == 1 && mccl::is_colour_allowed(),
+                          .shows_progress = isatty(STDERR_FILENO) == 1};
+  const mccl::Command command = {
+      .verbs = kVerbs, .version = MCCL_VERSION, .run_program = &run_program};
+  const mccl::ExitCode code =
+      mccl::run_command(command, {arguments + 1, arguments + argument_count}, terminal);
+  // A result that could not be written is not a result.
+  return std::cout.flush() ? static_cast<int>(code) : 1;
+}
