@@ -7,6 +7,9 @@
 #include "backend.h"
 #include "base/dtype.h"
 #include "tensor_device.h"
+#ifdef __APPLE__
+#include "metal_device.h"
+#endif
 
 namespace py = pybind11;
 
@@ -107,6 +110,9 @@ std::string explain(Backend& backend, const std::string& collective, int64_t byt
 
 PYBIND11_MODULE(_C, module) {
   py::module_::import("torch.distributed");  // registers c10d's classes
+#ifdef __APPLE__
+  register_tensor_device(c10::DeviceType::MPS, make_metal_device());
+#endif
   module.def("_register_tensor_device", &register_device, py::arg("type"), py::arg("capsule"),
              "Makes tensors of a device known that this package does not know; see "
              "plugins/torch/tensor_device.h.");
