@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "hand_off_group.h"
+
 namespace mccl {
 namespace {
 
@@ -62,37 +64,51 @@ void Staging::check(const at::Tensor& tensor) const {
                     " elements and no memory: its storage was freed");
 }
 
-at::Tensor Staging::see(const at::Tensor& tensor) {
+void Staging::check_place(const at::Tensor& tensor) {
   const c10::Device place = tensor.device();
   if (!place_.has_value()) {
     if (!place.is_cpu() && (memory_.device = find_tensor_device(place.type())) == nullptr)
-      C10_THROW_ERROR(NotImplementedError, c10::str("mccl: ", call_, " of a tensor on ", place,
-                                                    " is not supported; supported are cpu, and mps "
-                                                    "on a Mac"));
+      C10_THROW_ERROR(NotImplementedError,
+                      c10::str("mccl: ", call_, " of a tensor on ", place,
+                               " is not supported; supported are cpu, and mps on a Mac"));
     place_ = place;
   }
   TORCH_CHECK_VALUE(place == *place_, "mccl: the tensors of ", call_,
                     " are on one device; one is on ", *place_, ", another on ", place);
+}
+
+at::Tensor Staging::see(const at::Tensor& tensor, bool is_read, bool is_written) {
+  check_place(tensor);
   if (memory_.device == nullptr || tensor.numel() == 0) return tensor;
-  void* const address = memory_.device->host_address(tensor);
-  if (address == nullptr)
-    C10_THROW_ERROR(
-        NotImplementedError,
-        c10::str("mccl: ", call_, " of a tensor on ", place,
-                 " in private storage, which the CPU does not reach, is not supported"));
+  for (const auto& [known, seen] : seen_)
+    if (known.is_same(tensor)) return seen;
+  void* address = memory_.device->host_address(tensor);
+  if (address == nullptr) {
+    const StagedTensor staged{tensor, is_read, is_written};
+    Result<StagedCall> call = memory_.device->make_staged_call({&staged, 1});
+    throw_unless_ok(call.status());
+    address = call.value().addresses[0];
+    staged_.push_back(std::move(call.value().hand_off));
+    staged_bytes_ += static_cast<uint64_t>(tensor.nbytes());
+  }
   at::Tensor seen = at::from_blob(address, tensor.sizes(), tensor.strides(),
                                   at::TensorOptions().dtype(tensor.dtype()));
   seen._set_conj(tensor.is_conj());
   seen._set_neg(tensor.is_neg());
+  seen_.emplace_back(tensor, seen);
   return seen;
 }
 
 bool Staging::is_usable(const at::Tensor& seen) const {
-  return is_plain(seen) && (memory_.device == nullptr || is_unified_in_place_);
+  return is_plain(seen) && (memory_.device == nullptr || is_unified_in_place_ || !staged_.empty());
 }
 
+// One hand-off of a staged tensor orders the call's other tensors, too.
 std::shared_ptr<HandOff> Staging::take_hand_off() {
-  return memory_.device == nullptr ? nullptr : memory_.device->current_stream();
+  if (memory_.device == nullptr) return nullptr;
+  if (staged_.empty()) return memory_.device->current_stream();
+  if (staged_.size() == 1) return staged_[0];
+  return std::make_shared<HandOffGroup>(std::move(staged_));
 }
 
 at::Tensor Staging::make_room(const at::Tensor& tensor) {
@@ -104,7 +120,7 @@ at::Tensor Staging::make_room(const at::Tensor& tensor) {
 
 InputBlock Staging::input(const at::Tensor& tensor) {
   check(tensor);
-  const at::Tensor seen = see(tensor);
+  const at::Tensor seen = see(tensor, true, false);
   memory_.inputs.push_back(tensor);
   memory_.storages.push_back(tensor.storage());
   ranges_.reads.push_back(range_of(seen));
@@ -118,7 +134,7 @@ InputBlock Staging::input(const at::Tensor& tensor) {
 InputBlock Staging::input(const at::Tensor& tensor, const Reduction& reduction) {
   if (!reduction.factor.has_value()) return input(tensor);
   check(tensor);
-  const at::Tensor seen = see(tensor);
+  const at::Tensor seen = see(tensor, true, false);
   memory_.inputs.push_back(tensor);
   memory_.storages.push_back(tensor.storage());
   ranges_.reads.push_back(range_of(seen));
@@ -137,7 +153,8 @@ void Staging::check_writable(const at::Tensor& tensor) const {
 
 OutputBlock Staging::output(const at::Tensor& tensor) {
   check_writable(tensor);
-  const at::Tensor seen = see(tensor);
+  // What lies between the elements of a strided tensor is copied back, too.
+  const at::Tensor seen = see(tensor, !is_plain(tensor), true);
   memory_.others.push_back(tensor);
   memory_.storages.push_back(tensor.storage());
   ranges_.reads.push_back(range_of(seen));
@@ -151,10 +168,11 @@ OutputBlock Staging::output(const at::Tensor& tensor) {
 
 std::pair<InputBlock, OutputBlock> Staging::in_place(const at::Tensor& tensor,
                                                      const Reduction& reduction) {
+  check_writable(tensor);
+  const at::Tensor seen = see(tensor, true, true);
   const OutputBlock written = output(tensor);
   if (reduction.factor.has_value()) return {input(tensor, reduction), written};
   memory_.inputs.push_back(tensor);
-  const at::Tensor seen = see(tensor);
   if (!is_usable(seen)) {
     const at::Tensor room = memory_.others.back();
     copies_.in.push_back(
