@@ -4,8 +4,8 @@
 //
 //   fleet_rank --rank 1 --ranks 2 --master 192.168.1.7:29500 --bytes 64M,256M --rounds 8
 //
-// A round makes one batch of calls of each size, one call after the other, between two barriers;
-// its time is that of the slowest rank. Inputs differ in every call, and a result that lacks a
+// A round makes one batch of calls of each size, one call after the other; a call's time is the
+// mean of its batch on the slowest rank. Inputs differ in every call, and a result that lacks a
 // rank's share, or has another rank's or call's, differs from the expected one. Processor time is
 // that of the batches alone, both threads, without filling and checking.
 #include <sys/resource.h>
@@ -52,7 +52,7 @@ struct Arguments {
   bool plants_error = false;
 };
 
-// What is measured of one size. Times are of batches.
+// What is measured of one size. Times are of a call, one for each batch.
 struct Size {
   uint64_t bytes = 0;
   int batch_count = 1;
@@ -203,17 +203,24 @@ Status Fleet::run_batch(Size& size, bool is_timed) {
   Status status = barrier.value()->wait();
   if (!status.is_ok()) return status;
 
-  const mccl::CommunicatorStats before = group_.stats();
-  const double start_cpu_seconds = cpu_seconds();
-  const double start_seconds = now_seconds();
+  // Ranks leave a barrier up to a hop apart; after a call that is not timed they are in step.
+  const int first_timed = size.batch_count > 1 ? 1 : 0;
+  mccl::CommunicatorStats before;
+  double start_cpu_seconds = 0;
+  double start_seconds = 0;
   for (int part = 0; part < size.batch_count; ++part) {
+    if (part == first_timed) {
+      before = group_.stats();
+      start_cpu_seconds = cpu_seconds();
+      start_seconds = now_seconds();
+    }
     status = all_reduce(buffer_.data() + size_t{count} * static_cast<size_t>(part), count,
                         DataType::Float32, ReduceOp::Sum);
     if (!status.is_ok()) return status;
   }
   const double end_seconds = now_seconds();
   if (is_timed) {
-    size.seconds.push_back(end_seconds - start_seconds);
+    size.seconds.push_back((end_seconds - start_seconds) / (size.batch_count - first_timed));
     size.cpu_seconds += cpu_seconds() - start_cpu_seconds;
     size.sent_bytes += static_cast<double>(group_.stats().bytes_sent - before.bytes_sent);
   }
@@ -244,20 +251,17 @@ Status Fleet::report_size(Size& size, Json* row, int64_t* wrong_count) const {
   if (!status.is_ok()) return status;
 
   *wrong_count += size.wrong_count;
-  double batch_seconds = 0;
-  for (const double seconds : size.seconds) batch_seconds += seconds;
   const double rank_count = group_.rank_count();
-  const double call_seconds = quantile(size.seconds, 0.5) / size.batch_count;
+  const double call_seconds = quantile(size.seconds, 0.5);
   const double bus_factor = 2.0 * (rank_count - 1) / rank_count;
   *row = {{"bytes", size.bytes},
           {"calls_per_batch", size.batch_count},
           {"batches", size.seconds.size()},
           {"checked_results_per_rank", size.checked_count},
           {"median_us", call_seconds * 1e6},
-          {"min_us", quantile(size.seconds, 0) / size.batch_count * 1e6},
-          {"max_us", quantile(size.seconds, 1) / size.batch_count * 1e6},
+          {"min_us", quantile(size.seconds, 0) * 1e6},
+          {"max_us", quantile(size.seconds, 1) * 1e6},
           {"busbw_bytes_per_second", bus_factor * static_cast<double>(size.bytes) / call_seconds},
-          {"batch_seconds", batch_seconds},
           {"cpu_seconds_per_rank", sums[0] / rank_count},
           {"cpu_seconds_max", cpu_seconds_max},
           {"sent_bytes_per_rank", sums[1] / rank_count},

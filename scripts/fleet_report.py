@@ -3,10 +3,10 @@
 goodput FILE...                                      bytes per second of iperf3 --bidir
 bandwidth_head                                       the head of the table below
 bandwidth TITLE BEFORE AFTER TOGETHER RANKS          busbw against iperf3
-latency DELAY_US TWO ALL RING RELAY                  times against rounds of the delay
+latency DELAY_US NAME FLOOR_NAME                     times against rounds of the delay
 soak TITLE RANKS                                     results and processor time
 
-RANKS, TWO, ALL and RING are what rank 0 of bench/fleet_rank.cc printed.
+RANKS, NAME.two, NAME.all and NAME.ring are what rank 0 of bench/fleet_rank.cc printed.
 """
 
 from __future__ import annotations
@@ -87,28 +87,30 @@ def round_count(program: str, ranks: int) -> int:
             "halving_doubling": 2 * log2 + folding, "all_pairs": 2}[short(program)]
 
 
-def print_latency(delay_us: str, two: str, everyone: str, ring: str, relay: str) -> None:
+def print_latency(delay_us: str, name: str, floor_name: str) -> None:
     delay = float(delay_us)
-    hop = read_json(two)["sizes"][0]["median_us"]
-    report = read_json(everyone)
+    hop = read_json(name + ".two")["sizes"][0]["median_us"]
+    report, ring, floor, floor_ring = (read_json(path + suffix) for path in (name, floor_name)
+                                       for suffix in (".all", ".ring"))
     ranks = report["ranks"]
-    print(f"one hop between 2 ranks, 8 B: {hop:.0f} us, of which the relay holds {delay:.0f} us; "
-          f"{ranks} ranks: cores in use {busy_percent(everyone):.0f} %")
-    print("| size | program | rounds | rounds x delay us | rounds x hop us | median us | min us | "
-          "median / delay | min / delay | wrong |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for row in report["sizes"] + read_json(ring)["sizes"]:
-        rounds = round_count(row["program"], ranks)
-        print(f"| {size_text(row['bytes'])} | {short(row['program'])} | {rounds} | "
-              f"{rounds * delay:.0f} | {rounds * hop:.0f} | {row['median_us']:.0f} | "
-              f"{row['min_us']:.0f} | {row['median_us'] / (rounds * delay):.2f} | "
-              f"{row['min_us'] / (rounds * delay):.2f} | {row['wrong_elements']} |")
-    ring_row = read_json(ring)["sizes"][0]
+    print(f"delay {delay:.0f} us, {ranks} ranks: one hop between 2 ranks takes {hop:.0f} us; "
+          f"cores in use {busy_percent(name + '.all'):.0f} %")
+    print("| size | program | rounds | rounds x delay us | median us | without delay us | "
+          "median / rounds | wrong |")
+    print("|---|---|---|---|---|---|---|---|")
+    for row, base in zip(report["sizes"] + ring["sizes"], floor["sizes"] + floor_ring["sizes"],
+                         strict=True):
+        rounds = round_count(row["program"], ranks) * delay
+        print(f"| {size_text(row['bytes'])} | {short(row['program'])} | "
+              f"{round_count(row['program'], ranks)} | {rounds:.0f} | {row['median_us']:.0f} | "
+              f"{base['median_us']:.0f} | {row['median_us'] / rounds:.2f} | "
+              f"{row['wrong_elements']} |")
+    ring_row = ring["sizes"][0]
     for row in report["sizes"]:
         if row["bytes"] == ring_row["bytes"]:
             print(f"{size_text(row['bytes'])}: {short(row['program'])} is "
                   f"{ring_row['median_us'] / row['median_us']:.2f} times as fast as the ring")
-    print(f"relay: {pathlib.Path(relay).read_text().strip()}")
+    print(f"relay: {pathlib.Path(name + '.relay').read_text().strip()}", flush=True)
 
 
 def print_soak(title: str, ranks: str) -> None:
