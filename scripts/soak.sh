@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Long runs: training that starts and ends again and again, tensors beyond 2 GiB, random calls with
-# their results checked, simulator seeds.
+# their results checked, simulator seeds, rules of the device hand-off broken one by one.
 #   scripts/soak.sh                      everything
-#   RUNS=20 SECONDS_RANDOM=30 SEEDS=0:500 scripts/soak.sh  shorter
-#   scripts/soak.sh restarts|large|random|seeds one of them
+#   RUNS=20 SECONDS_RANDOM=30 SEEDS=0:500 RUNS_HANDOFF=3 scripts/soak.sh  shorter
+#   scripts/soak.sh restarts|large|random|seeds|handoff  one of them
 # Exits 1 when any of them failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -11,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RUNS=${RUNS:-100}
 SECONDS_RANDOM=${SECONDS_RANDOM:-300}
 SEEDS=${SEEDS:-0:10000}
+RUNS_HANDOFF=${RUNS_HANDOFF:-20}
 SEED_SUITE=build/release/test/sim/seeds_test
 LARGE_KIB=$((14 * 1024 * 1024))  # free memory that the large tensor needs
 what=${1:-all}
@@ -58,11 +59,16 @@ seeds() {
   "$SEED_SUITE" --seeds="$SEEDS"
 }
 
+handoff() {
+  timeout $((RUNS_HANDOFF * 200 + 600)) .venv/bin/python test/torch/soak_hand_off.py \
+    --runs "$RUNS_HANDOFF"
+}
+
 case $what in
-  all) parts=(restarts large random seeds) ;;
-  restarts | large | random | seeds) parts=("$what") ;;
+  all) parts=(restarts large random seeds handoff) ;;
+  restarts | large | random | seeds | handoff) parts=("$what") ;;
   *)
-    echo "soak: unknown part \"$what\"; there are restarts, large, random, seeds" >&2
+    echo "soak: unknown part \"$what\"; there are restarts, large, random, seeds, handoff" >&2
     exit 2
     ;;
 esac

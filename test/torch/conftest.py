@@ -2,6 +2,7 @@
 
 import pytest
 
+import device_jobs
 import ranks as rank_processes
 
 
@@ -14,15 +15,35 @@ class Pools:
         if pool is None or pool.is_broken:
             if pool is not None:
                 pool.close()
-            pool = self.pools[rank_count] = rank_processes.Ranks(rank_count)
+            pool = self.pools[rank_count] = self.start(rank_count)
+        return pool
+
+    def start(self, rank_count):
+        return rank_processes.Ranks(rank_count)
+
+
+class DevicePools(Pools):
+    """Of ranks that have a fake mps device."""
+
+    def start(self, rank_count):
+        pool = rank_processes.Ranks(rank_count, initialises=False)
+        pool.call(device_jobs.load_device, {"jitter": 1.0})
         return pool
 
 
 @pytest.fixture(scope="session")
 def pools():
-    found = Pools()
-    yield found
-    for pool in found.pools.values():
+    yield from living(Pools())
+
+
+@pytest.fixture(scope="session")
+def device_pools():
+    yield from living(DevicePools())
+
+
+def living(pools):
+    yield pools
+    for pool in pools.pools.values():
         pool.close()
 
 

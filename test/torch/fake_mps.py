@@ -6,7 +6,7 @@
     assert fake_mps.violations() == []
 
 The kernels are the CPU's, so results equal the CPU's bit for bit. Memory that is released is handed
-out again at once. The module is found in the build tree, MCCL_BUILD_DIR or build/release.
+out again at once. The module is found in the build tree, FAKE_MPS_TREE or build/release.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class HandOver(NamedTuple):
 
 
 def _find_module():
-    tree = pathlib.Path(os.environ.get("MCCL_BUILD_DIR", _ROOT / "build/release"))
+    tree = pathlib.Path(os.environ.get("FAKE_MPS_TREE", _ROOT / "build/release"))
     folder = tree / "test/torch/fake_mps"
     files = sorted(folder.glob("_fake_mps*.so"))
     if not files:
         raise ImportError(f"fake_mps: there is no _fake_mps in {folder}; run `make build`, or set "
-                          "MCCL_BUILD_DIR")
+                          "FAKE_MPS_TREE")
     spec = importlib.util.spec_from_file_location("_fake_mps", files[0])
     module = importlib.util.module_from_spec(spec)
     sys.modules["_fake_mps"] = module

@@ -3,6 +3,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "host_view.h"
@@ -17,20 +19,27 @@ struct Detour {
   at::Tensor room;       // undefined when it is not held
   at::Tensor room_view;  // owns nothing
 
-  void encode_copy_back(FakeDevice& device) const {
-    device.encode("copy back", {memory_of(room_view)}, {memory_of(tensor)},
-                  [from = room_view, to = host_view(tensor)] { to.copy_(from); });
+  // By the engine, which has the memory of both.
+  void copy_back() const { host_view(tensor).copy_(room_view); }
+};
+
+// A tensor whose address the calling thread has asked for since its last ticket.
+struct Asked {
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  sim::MemoryRange memory;  // the tensor's
+  at::Tensor used;          // what the engine is told: a view of that or of a temporary
+  std::optional<Detour> detour = {};
+
+  // Of the tensor of a call that was refused, and is gone: its memory is somebody else's now.
+  bool is_stale() const { return storage.expired(); }
+  bool is_same(const sim::MemoryRange& other) const {
+    return memory.data == other.data && memory.bytes == other.bytes && !is_stale();
   }
+  void* address() const { return used.unsafeGetTensorImpl()->mutable_data(); }
 };
 
-// What the calling thread has asked addresses of since its last ticket.
-struct Announced {
-  std::vector<sim::MemoryRange> memory;
-  std::vector<Detour> detours;
-};
-
-Announced& announced() {
-  thread_local Announced of_this_thread;
+std::vector<Asked>& asked_addresses() {
+  thread_local std::vector<Asked> of_this_thread;
   return of_this_thread;
 }
 
@@ -41,33 +50,34 @@ class WatchedHandOff final : public HandOff {
   explicit WatchedHandOff(FakeDevice& device) : device_(device), inner_(device.sim().hand_off()) {}
 
   Result<uint64_t> signal_producer() override {
+    drop_finished();
     const TimeNs begin_ns = device_.now();
     const FakeDevice::Encoding encoding(device_);
-    Announced call = std::exchange(announced(), {});
     Result<uint64_t> ticket = inner_->signal_producer();
     if (!ticket.is_ok()) return ticket;
-    // Writes, also where the engine only reads: the seam does not tell.
-    device_.sim().note_memory(ticket.value(), {.writes = std::move(call.memory)});
+    sim::TicketMemory memory;
+    std::vector<Detour> detours;
+    for (Asked& asked : std::exchange(asked_addresses(), {})) {
+      if (asked.is_stale()) continue;
+      memory.writes.push_back(asked.memory);  // also where the engine only reads: who knows
+      if (!asked.detour.has_value()) continue;
+      memory.writes.push_back(memory_of(asked.detour->room_view));
+      detours.push_back(*std::move(asked.detour));
+    }
+    device_.sim().note_memory(ticket.value(), std::move(memory));
     const std::lock_guard lock(mutex_);
-    if (!call.detours.empty()) detours_[ticket.value()] = std::move(call.detours);
+    detours_[ticket.value()] = std::move(detours);
     add("signal_producer", ticket.value(), begin_ns);
     return ticket;
   }
 
   Status wait_consumer(uint64_t ticket) override {
+    drop_finished();
     const TimeNs begin_ns = device_.now();
     const FakeDevice::Encoding encoding(device_);
-    MCCL_RETURN_IF_ERROR(inner_->wait_consumer(ticket));
-    std::vector<Detour> detours;
-    {
-      const std::lock_guard lock(mutex_);
-      if (const auto found = detours_.find(ticket); found != detours_.end())
-        detours = std::move(found->second);
-      detours_.erase(ticket);
-      add("wait_consumer", ticket, begin_ns);
-    }
-    for (const Detour& detour : detours) detour.encode_copy_back(device_);
-    return Status::ok();
+    const Status status = inner_->wait_consumer(ticket);
+    note("wait_consumer", ticket, begin_ns);
+    return status;
   }
 
   bool await_producer(uint64_t ticket, std::function<void()> wake) override {
@@ -83,6 +93,13 @@ class WatchedHandOff final : public HandOff {
 
   void raise_consumer(uint64_t ticket) override {
     const TimeNs begin_ns = device_.now();
+    {
+      const std::lock_guard lock(mutex_);
+      std::vector<Detour> detours = std::move(detours_[ticket]);
+      detours_.erase(ticket);
+      for (const Detour& detour : detours) detour.copy_back();
+      std::move(detours.begin(), detours.end(), std::back_inserter(finished_));
+    }
     inner_->raise_consumer(ticket);
     note("raise_consumer", ticket, begin_ns);
   }
@@ -93,6 +110,12 @@ class WatchedHandOff final : public HandOff {
   }
 
  private:
+  // What temporaries held is released where device memory may be: on the caller's thread.
+  void drop_finished() {
+    std::vector<Detour> dropped;  // outside of the lock
+    const std::lock_guard lock(mutex_);
+    dropped.swap(finished_);
+  }
   void note(const char* call, uint64_t ticket, TimeNs begin_ns) {
     const std::lock_guard lock(mutex_);
     add(call, ticket, begin_ns);
@@ -108,6 +131,7 @@ class WatchedHandOff final : public HandOff {
   const std::shared_ptr<HandOff> inner_;
   std::mutex mutex_;  // guards what follows
   std::map<uint64_t, std::vector<Detour>> detours_;
+  std::vector<Detour> finished_;
   std::vector<HandOver> hand_overs_;
 };
 
@@ -117,18 +141,22 @@ WatchedDevice::WatchedDevice(FakeDevice& device)
 WatchedDevice::~WatchedDevice() = default;
 
 void* WatchedDevice::host_address(const at::Tensor& tensor) {
-  Announced& call = announced();
-  at::Tensor used = tensor;
+  const sim::MemoryRange memory = memory_of(tensor);
+  std::vector<Asked>& before = asked_addresses();
+  for (const Asked& asked : before)  // one call asks several times
+    if (asked.is_same(memory)) return asked.address();
+  Asked asked{.storage = c10::weak_intrusive_ptr(tensor.storage().getWeakStorageImpl()),
+              .memory = memory,
+              .used = host_view(tensor)};
   if (temporary_ != Temporary::None) {
     Detour detour{.tensor = tensor, .room = at::empty_like(tensor), .room_view = {}};
     detour.room.copy_(tensor);
-    detour.room_view = host_view(detour.room);
-    used = detour.room_view;
+    asked.used = detour.room_view = host_view(detour.room);
     if (temporary_ == Temporary::Released) detour.room.reset();
-    call.detours.push_back(std::move(detour));
+    asked.detour = std::move(detour);
   }
-  call.memory.push_back(memory_of(used));
-  return used.unsafeGetTensorImpl()->mutable_data();
+  before.push_back(std::move(asked));
+  return before.back().address();
 }
 
 std::shared_ptr<HandOff> WatchedDevice::current_stream() {

@@ -15,12 +15,12 @@
 
 namespace mccl::fake_mps {
 
-// Calls made through a temporary of the device, as a back end might do for memory that is not
-// unified. Results are copied back behind wait_consumer(), so only for loops that use Work.wait().
+// Whether the engine works on a temporary of the device instead of the caller's tensor, as a back
+// end might for memory that is not unified. Results are copied back before the ticket is raised.
 enum class Temporary : uint8_t {
   None,
-  Released,  // at return, before the engine has used it: what an early version of the paper's did
-  Held,      // until the consumer's wait is encoded: correct
+  Released,  // at return, before the engine has used it
+  Held,      // until the ticket is raised: correct
 };
 
 // One call of the seam.
