@@ -21,17 +21,17 @@ double hidden_bound(const StepRequest& request) {
 }
 
 Result<OverlapReport> make_overlap_report(const StepRequest& request,
-                                          const std::vector<StepMode>& modes) {
+                                          const std::vector<StepMode>& modes, StepRunner run) {
   OverlapReport report{.rank_count = request.rank_count, .steps = {}};
   for (const StepMode mode : modes) {
-    Result<StepReport> step = run_step(request, mode);
+    Result<StepReport> step = run(request, mode);
     if (!step.is_ok()) return step.status();
     report.steps.emplace(mode, std::move(step).value());
   }
   return report;
 }
 
-std::string draw_svg(const StepRequest& request, const std::vector<OverlapReport>& reports) {
+std::string draw_svg(const std::string& title, const std::vector<OverlapReport>& reports) {
   constexpr double kLeft = 240;
   constexpr double kWidth = 560;
   constexpr double kRow = 18;
@@ -48,11 +48,8 @@ std::string draw_svg(const StepRequest& request, const std::vector<OverlapReport
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<text x=\"8\" y=\"20\">{2} buckets of {3} bytes, {4:.0f} ms of compute, {5}; simulated. "
-      "Dark: "
-      "compute; light: communication that is not hidden</text>\n",
-      kLeft + kWidth + 100, height, request.bucket_count, request.bucket_bytes,
-      static_cast<double>(request.forward_ns + request.backward_ns) / 1e6, request.link.name);
+      "<text x=\"8\" y=\"20\">{2}. Dark: compute; light: communication that is not hidden</text>\n",
+      kLeft + kWidth + 100, height, title);
   double y = 40;
   for (const OverlapReport& report : reports) {
     for (const auto& [mode, step] : report.steps) {
@@ -71,6 +68,27 @@ std::string draw_svg(const StepRequest& request, const std::vector<OverlapReport
     y += kGap;
   }
   return svg + "</svg>\n";
+}
+
+std::string draw_timeline(const StepReport& step, int width) {
+  const auto place = [&](TimeNs time_ns) {
+    return static_cast<size_t>(static_cast<double>(time_ns) / static_cast<double>(step.step_ns) *
+                               (width - 1));
+  };
+  std::string text;
+  size_t hidden = 0;
+  for (size_t bucket = 0; bucket < step.ready_ns.size(); ++bucket) {
+    std::string line(static_cast<size_t>(width), ' ');
+    const size_t end = place(step.averaged_ns[bucket]);
+    for (size_t at = place(step.ready_ns[bucket]); at <= end; ++at) line[at] = '=';
+    line[place(step.compute_end_ns)] = '|';
+    text += fmt::format("  bucket {:>3} {} ready {:.1f} ms, averaged {:.1f} ms\n", bucket, line,
+                        static_cast<double>(step.ready_ns[bucket]) / 1e6,
+                        static_cast<double>(step.averaged_ns[bucket]) / 1e6);
+    if (step.averaged_ns[bucket] < step.compute_end_ns) ++hidden;
+  }
+  return text + fmt::format("  {} of {} buckets were averaged before the compute ended (|)\n",
+                            hidden, step.ready_ns.size());
 }
 
 }  // namespace mccl

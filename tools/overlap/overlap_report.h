@@ -24,10 +24,18 @@ struct OverlapReport {
 // The largest share that can be hidden: the last of equal buckets begins when the compute ends.
 double hidden_bound(const StepRequest& request);
 
-Result<OverlapReport> make_overlap_report(const StepRequest& request,
-                                          const std::vector<StepMode>& modes);
+// One step of one way: run_step, or run_real_step.
+using StepRunner = Result<StepReport> (*)(const StepRequest& request, StepMode mode);
 
-// The steps as horizontal bars, compute and exposed communication apart, as an SVG picture.
-std::string draw_svg(const StepRequest& request, const std::vector<OverlapReport>& reports);
+Result<OverlapReport> make_overlap_report(const StepRequest& request,
+                                          const std::vector<StepMode>& modes,
+                                          StepRunner run = &run_step);
+
+// The steps as horizontal bars, compute and exposed communication apart, as an SVG picture. `title`
+// says what was run, and how.
+std::string draw_svg(const std::string& title, const std::vector<OverlapReport>& reports);
+// The buckets of one step: when a bucket's kernels had finished and when it was averaged, as lines
+// of text, and how many were averaged before the compute ended.
+std::string draw_timeline(const StepReport& step, int width);
 
 }  // namespace mccl

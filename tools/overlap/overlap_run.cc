@@ -272,21 +272,6 @@ class RankStep {
   StepReport report_;
 };
 
-Status check(const StepRequest& request) {
-  const auto wrong = [](const std::string& text) {
-    return Status(StatusCode::InvalidArgument, text);
-  };
-  if (request.bucket_bytes < kElementBytes)
-    return wrong(fmt::format("buckets of {} bytes hold no element", request.bucket_bytes));
-  if (request.bucket_bytes > kMemoryMax / request.bucket_count)
-    return wrong(fmt::format("{} buckets of {} bytes need more than {} bytes of memory",
-                             request.bucket_count, request.bucket_bytes, kMemoryMax));
-  if (!request.lateness_ns.empty() &&
-      request.lateness_ns.size() != static_cast<size_t>(request.rank_count))
-    return wrong("one lateness per rank is needed");
-  return Status::ok();
-}
-
 // Connections exist and nothing is under way afterwards.
 Status warm_up(SimulatedGroup& group, float* data) {
   std::vector<std::shared_ptr<Work>> works;
@@ -307,8 +292,23 @@ std::string_view step_mode_name(StepMode mode) {
   return kModeNames[static_cast<size_t>(mode)];
 }
 
+Status check_step(const StepRequest& request) {
+  const auto wrong = [](const std::string& text) {
+    return Status(StatusCode::InvalidArgument, text);
+  };
+  if (request.bucket_bytes < kElementBytes)
+    return wrong(fmt::format("buckets of {} bytes hold no element", request.bucket_bytes));
+  if (request.bucket_bytes > kMemoryMax / request.bucket_count)
+    return wrong(fmt::format("{} buckets of {} bytes need more than {} bytes of memory",
+                             request.bucket_count, request.bucket_bytes, kMemoryMax));
+  if (!request.lateness_ns.empty() &&
+      request.lateness_ns.size() != static_cast<size_t>(request.rank_count))
+    return wrong("one lateness per rank is needed");
+  return Status::ok();
+}
+
 Result<StepReport> run_step(const StepRequest& request, StepMode mode) {
-  MCCL_RETURN_IF_ERROR(check(request));
+  MCCL_RETURN_IF_ERROR(check_step(request));
   Result<Config> config = parse_config(
       Environment{{"MCCL_PROFILE", std::string(cost_profile_name(request.link.settings.profile))},
                   {"MCCL_LOG", "warning"},

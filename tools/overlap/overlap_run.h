@@ -54,6 +54,9 @@ struct StepReport {
   TimeNs compute_end_ns = 0;  // of rank 0's backward pass
 };
 
+// InvalidArgument unless the step can be run.
+Status check_step(const StepRequest& request);
+
 // Errors of arguments (InvalidArgument), of plans and operations.
 Result<StepReport> run_step(const StepRequest& request, StepMode mode);
 

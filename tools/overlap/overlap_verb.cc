@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "base/prng.h"
+#include "overlap/overlap_real.h"
 #include "overlap/overlap_report.h"
 
 namespace mccl {
@@ -19,6 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kRanksMax = 1024;
 constexpr int kBucketsMax = 10'000;
 constexpr int kBarWidth = 40;
+constexpr int kTimelineWidth = 60;
 
 struct Options {
   LinkOptions link;
@@ -32,6 +34,8 @@ struct Options {
   double skew_ms = 0;
   uint64_t seed = 1;
   bool has_ablations = false;
+  bool is_real = false;
+  bool has_timeline = false;
   std::string plot;
 };
 
@@ -48,13 +52,17 @@ TimeNs to_ns(double value, double unit_ns) {
   return static_cast<TimeNs>(value * unit_ns);
 }
 
+// Ranks of one machine share its memory and cores.
+constexpr int kRealRanksMax = 16;
+
 Result<StepRequest> read(const Options& options) {
   Result<LinkChoice> link = choose_link(options.link);
   if (!link.is_ok()) return link.status();
   const Result<int64_t> bytes = parse_bytes(options.bucket_bytes);
   if (!bytes.is_ok()) return bytes.status();
   for (const int ranks : options.ranks)
-    MCCL_RETURN_IF_ERROR(check_range("--ranks", ranks, 2, kRanksMax));
+    MCCL_RETURN_IF_ERROR(
+        check_range("--ranks", ranks, 2, options.is_real ? kRealRanksMax : kRanksMax));
   MCCL_RETURN_IF_ERROR(check_range("--buckets", options.bucket_count, 1, kBucketsMax));
   MCCL_RETURN_IF_ERROR(check_range("--forward-ms", options.forward_ms, 0, 1e7));
   MCCL_RETURN_IF_ERROR(check_range("--backward-ms", options.backward_ms, 0.001, 1e7));
@@ -73,18 +81,38 @@ Result<StepRequest> read(const Options& options) {
 std::vector<StepMode> modes_of(const Options& options) {
   if (!options.has_ablations)
     return {StepMode::Compute, StepMode::Communication, StepMode::Overlapped, StepMode::Serialized};
+  if (options.is_real)
+    return {StepMode::Compute,       StepMode::Communication,   StepMode::Overlapped,
+            StepMode::Serialized,    StepMode::StagedAndWaited, StepMode::DrainPerBucket,
+            StepMode::CopyAfterwards};
   return {StepMode::Compute,        StepMode::Communication,  StepMode::Overlapped,
           StepMode::Serialized,     StepMode::StagedOwnQueue, StepMode::StagedAndWaited,
           StepMode::DrainPerBucket, StepMode::CopyAfterwards};
+}
+
+FigureKind kind_of(const Options& options) {
+  return options.is_real ? FigureKind::Measured : FigureKind::Simulated;
+}
+
+// "18 buckets of 25M, 1090 ms of compute, alpha 306.0 us, ... (paper); simulated"
+std::string describe(const Options& options, const StepRequest& request) {
+  const std::string where =
+      options.is_real ? "TCP on loopback, devices that sleep"
+                      : describe_costs(request.link.costs) + " (" + request.link.name + ")";
+  return fmt::format("{} buckets of {}, {:.0f} ms of compute, {}; {}", request.bucket_count,
+                     write_bytes(request.bucket_bytes),
+                     static_cast<double>(request.forward_ns + request.backward_ns) / 1e6, where,
+                     figure_kind_name(kind_of(options)));
 }
 
 bool is_yardstick(StepMode mode) {
   return mode == StepMode::Compute || mode == StepMode::Communication;
 }
 
-Json to_json(const StepRequest& request, const std::vector<OverlapReport>& reports) {
+Json to_json(const Options& options, const StepRequest& request,
+             const std::vector<OverlapReport>& reports) {
   Json json = {{"verb", "overlap"},
-               {"kind", "simulated"},
+               {"kind", figure_kind_name(kind_of(options))},
                {"link", request.link.name},
                {"alpha_us", static_cast<double>(request.link.costs.alpha_ns) / 1e3},
                {"bytes_per_second", request.link.costs.bytes_per_second},
@@ -115,15 +143,13 @@ Json to_json(const StepRequest& request, const std::vector<OverlapReport>& repor
   return json;
 }
 
-void print(const StepRequest& request, const std::vector<OverlapReport>& reports,
-           Terminal& terminal) {
+void print(const Options& options, const StepRequest& request,
+           const std::vector<OverlapReport>& reports, Terminal& terminal) {
   std::ostream& out = terminal.out;
-  out << fmt::format(
-      "{} buckets of {}, {:.0f} ms of compute, {} ({}); simulated\nat most {:.1f} % can be hidden: "
-      "the last bucket begins when the compute ends\n",
-      request.bucket_count, write_bytes(request.bucket_bytes),
-      static_cast<double>(request.forward_ns + request.backward_ns) / 1e6,
-      describe_costs(request.link.costs), request.link.name, 100 * hidden_bound(request));
+  out << describe(options, request)
+      << fmt::format(
+             "\nat most {:.1f} % can be hidden: the last bucket begins when the compute ends\n",
+             100 * hidden_bound(request));
   for (const OverlapReport& report : reports) {
     TimeNs longest = 1;
     for (const auto& [mode, step] : report.steps) longest = std::max(longest, step.step_ns);
@@ -142,6 +168,8 @@ void print(const StepRequest& request, const std::vector<OverlapReport>& reports
           draw_bar(static_cast<double>(step.step_ns) / static_cast<double>(longest), kBarWidth));
       out << (mode == StepMode::Overlapped ? terminal.bold(line) : line) << "\n";
     }
+    if (options.has_timeline)
+      out << draw_timeline(report.steps.at(StepMode::Overlapped), kTimelineWidth);
   }
 }
 
@@ -162,17 +190,18 @@ ExitCode run(const Options& options, Terminal& terminal) {
       late_ns = to_ns(prng.unit() * options.skew_ms, 1e6);
     if (terminal.shows_progress)
       terminal.err << "\rmccl overlap: " << ranks << " ranks" << std::flush;
-    Result<OverlapReport> made = make_overlap_report(request.value(), modes_of(options));
+    Result<OverlapReport> made = make_overlap_report(request.value(), modes_of(options),
+                                                     options.is_real ? &run_real_step : &run_step);
     if (!made.is_ok()) return report(terminal, "overlap", made.status());
     reports.push_back(std::move(made).value());
   }
   if (terminal.shows_progress) terminal.err << "\n";
-  if (plot.is_open() && !(plot << draw_svg(request.value(), reports)).flush())
+  if (plot.is_open() && !(plot << draw_svg(describe(options, request.value()), reports)).flush())
     return report(terminal, "overlap", wrong(options.plot + ": cannot be written"));
   if (terminal.is_json)
-    terminal.out << to_json(request.value(), reports).dump(2) << "\n";
+    terminal.out << to_json(options, request.value(), reports).dump(2) << "\n";
   else
-    print(request.value(), reports, terminal);
+    print(options, request.value(), reports, terminal);
   return ExitCode::Ok;
 }
 
@@ -195,6 +224,9 @@ VerbRun declare(CLI::App& app) {
   app.add_option("--seed", options->seed, "Of the skew (default 1)");
   app.add_flag("--ablations", options->has_ablations,
                "Also the simpler designs: staging, draining the device, copying afterwards");
+  app.add_flag("--real", options->is_real,
+               "On this machine: ranks over TCP on loopback, devices that sleep; measured");
+  app.add_flag("--timeline", options->has_timeline, "When each bucket was ready and averaged");
   app.add_option("--plot", options->plot, "Writes the bars as an SVG picture");
   add_link_options(app, options->link);
   return [options](Terminal& terminal) { return run(*options, terminal); };
@@ -208,6 +240,8 @@ const Verb kOverlapVerb = {
     .example =
         "  mccl overlap --ranks 4,8,16,24\n"
         "  mccl overlap --ranks 24 --ablations --plot overlap.svg\n"
+        "  mccl overlap --real --ranks 2 --buckets 8 --bucket-bytes 4M --backward-ms 200 "
+        "--timeline\n"
         "  mccl overlap --ranks 24 --forward-ms 430 --backward-ms 860   (the paper's ViT)",
     .declare = &declare};
 

@@ -2,6 +2,7 @@
 // are those of a run: virtual time repeats to the nanosecond.
 #include <gtest/gtest.h>
 
+#include "overlap/overlap_real.h"
 #include "overlap/overlap_report.h"
 
 namespace mccl {
@@ -75,6 +76,33 @@ TEST(Overlap, AStepBoundByItsCommunicationIsThePapersResNet) {
   const Result<StepReport> step = run_step(request, StepMode::Overlapped);
   ASSERT_TRUE(step.is_ok()) << step.status().message();
   EXPECT_NEAR(to_ms(step.value().step_ns), 305, 0.03 * 305);
+}
+
+TEST(Overlap, RunsOnThisMachineAsWell) {
+  StepRequest request = paper_step(2, 4, 4);
+  request.bucket_bytes = 4'000;
+  const Result<StepReport> handed_off = run_real_step(request, StepMode::Overlapped);
+  ASSERT_TRUE(handed_off.is_ok()) << handed_off.status().message();
+  EXPECT_EQ(handed_off.value().host_waits, 0);
+  EXPECT_EQ(handed_off.value().rank_ns.size(), 2u);
+  EXPECT_GE(handed_off.value().step_ns, 4 * kNsPerMs);
+  const Result<StepReport> staged = run_real_step(request, StepMode::StagedAndWaited);
+  ASSERT_TRUE(staged.is_ok()) << staged.status().message();
+  EXPECT_EQ(staged.value().copies, 8);
+  EXPECT_EQ(staged.value().host_waits, 12);  // two copies and an average of each bucket
+  EXPECT_EQ(staged.value().device_waits, 0);
+}
+
+TEST(Overlap, DrawsWhenBucketsWereAveraged) {
+  StepReport step;
+  step.step_ns = 90;
+  step.compute_end_ns = 80;
+  step.ready_ns = {20, 80};
+  step.averaged_ns = {50, 90};
+  EXPECT_EQ(draw_timeline(step, 10),
+            "  bucket   0   ====  |  ready 0.0 ms, averaged 0.0 ms\n"
+            "  bucket   1         |= ready 0.0 ms, averaged 0.0 ms\n"
+            "  1 of 2 buckets were averaged before the compute ended (|)\n");
 }
 
 TEST(Overlap, RefusesWhatItCannotRun) {
