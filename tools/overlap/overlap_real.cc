@@ -114,6 +114,7 @@ class RealRank {
   }
 
   Status wait_for_bucket(size_t index) {
+    if (works_[index]->is_done()) return works_[index]->status();
     const TimeNs since_ns = now();
     MCCL_RETURN_IF_ERROR(works_[index]->wait());
     count_host_wait(since_ns);
