@@ -87,6 +87,9 @@ make_hosts() {
   for ((index = 0; index < $1; index++)); do
     hosts+=("$TAG-$index")
     ip netns add "$TAG-$index"
+    # Without IPv6 nothing is sent before the ranks start, to devices that are not up yet.
+    ip netns exec "$TAG-$index" sh -c \
+      'echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6' 2>/dev/null || true
     ip -n "$TAG-$index" link set lo up
   done
 }
