@@ -128,7 +128,8 @@ Json to_json(const RingFit& fit, const Measured& measured, const Range& range) {
     const PerfRow& row = measured.rows[index];
     json["rows"].push_back({{"ranks", row.rank_count},
                             {"bytes", row.bytes},
-                            {"measured_us", row.time_us},
+                            {"given_us", row.time_us},
+                            {"kind", figure_kind_name(row.kind)},
                             {"modelled_us", row.time_us * (1 + fit.residuals[index])},
                             {"residual", fit.residuals[index]}});
   }
@@ -161,13 +162,13 @@ void print(const RingFit& fit, const Measured& measured, const Range& range, Ter
            "buffers\n";
   out << fmt::format("  largest residual {:.2f} % at {} ranks, {} bytes\n",
                      100 * std::abs(fit.residuals[fit.worst_row]), worst.rank_count, worst.bytes);
-  out << fmt::format("  {:>6} {:>12} {:>14} {:>14} {:>10}\n", "ranks", "bytes", "measured us",
-                     "modelled us", "residual");
+  out << fmt::format("  {:>6} {:>12} {:>14} {:>14} {:>10}   given is\n", "ranks", "bytes",
+                     "given us", "modelled us", "residual");
   for (size_t index = 0; index < measured.rows.size(); ++index) {
     const PerfRow& row = measured.rows[index];
-    out << fmt::format("  {:>6} {:>12} {:>14.2f} {:>14.2f} {:>+9.2f}%\n", row.rank_count, row.bytes,
-                       row.time_us, row.time_us * (1 + fit.residuals[index]),
-                       100 * fit.residuals[index]);
+    out << fmt::format("  {:>6} {:>12} {:>14.2f} {:>14.2f} {:>+9.2f}%   {}\n", row.rank_count,
+                       row.bytes, row.time_us, row.time_us * (1 + fit.residuals[index]),
+                       100 * fit.residuals[index], figure_kind_name(row.kind));
   }
   for (const Prediction& at : measured.predictions) {
     const Collective collective = measured.rows.front().collective;

@@ -84,7 +84,7 @@ class Reader {
       add_fault(line, fmt::format("{} ranks: a model of the network needs 2 to {}", rank_count,
                                   kRanksMax));
     else
-      rows_.push_back({collective, rank_count, bytes, time_us});
+      rows_.push_back({collective, rank_count, bytes, time_us, kind_});
   }
 
   void read_lines(std::string_view text) {
@@ -192,6 +192,9 @@ class Reader {
       if (!collective) return add_fault(0, fmt::format("collective \"{}\" is unknown", name));
       collective_ = *collective;
     }
+    const std::string kind = root.value("kind", std::string("measured"));
+    for (const FigureKind one : {FigureKind::Modelled, FigureKind::Simulated})
+      if (kind == figure_kind_name(one)) kind_ = one;
     const int ranks = root.value("ranks", 0);
     for (const Json& row : root.at("rows"))
       add_row(0, collective_, row.value("ranks", ranks), row.at("bytes").get<int64_t>(),
@@ -201,6 +204,7 @@ class Reader {
   const std::string& file_name_;
   int given_rank_count_;
   Collective collective_ = Collective::AllReduce;
+  FigureKind kind_ = FigureKind::Measured;
   int counted_ranks_ = 0;
   std::vector<std::string> columns_;
   bool is_unknown_ = false;  // more lines would only be more faults

@@ -9,14 +9,16 @@
 
 #include "mccl/status.h"
 #include "mccl/types.h"
+#include "verb/verb.h"
 
 namespace mccl {
 
 struct PerfRow {
   Collective collective = Collective::AllReduce;
   int rank_count = 0;
-  int64_t bytes = 0;   // S: of the larger buffer, as nccl-tests counts
-  double time_us = 0;  // of one operation
+  int64_t bytes = 0;                       // S: of the larger buffer, as nccl-tests counts
+  double time_us = 0;                      // of one operation
+  FigureKind kind = FigureKind::Measured;  // what `mccl simulate` wrote is simulated
   bool operator==(const PerfRow&) const = default;
 };
 

@@ -48,6 +48,14 @@ TEST(PerfFile, ReadsJsonOfTheVerbsAndOfNcclTests) {
             (Rows{{Collective::AllReduce, 3, 64, 7.5}}));
 }
 
+TEST(PerfFile, RemembersWhatWasSimulated) {
+  EXPECT_EQ(parse_perf_file(R"({"kind": "simulated", "ranks": 4,
+              "rows": [{"bytes": 64, "time_us": 2.5}]})",
+                            "a.json", 0)
+                .value(),
+            (Rows{{Collective::AllReduce, 4, 64, 2.5, FigureKind::Simulated}}));
+}
+
 TEST(PerfFile, ListsAllFaultsWithTheirLines) {
   EXPECT_EQ(parse_perf_file("size time\n64\n64 fast\n128 5\n", "t", 0).status().message(),
             "t:2: 1 fields under 2 names\n"
