@@ -23,9 +23,13 @@ struct Ticket {
   HandOffWorld::Call call;
   uint64_t number = 0;
   std::atomic<int> wakes = 0;
+  std::atomic<int64_t> cell_at_wake = -1;
 
   bool await() {
-    return call.hand_off->await_producer(number, [this] { ++wakes; });
+    return call.hand_off->await_producer(number, [this] {
+      cell_at_wake = *call.host_cell;
+      ++wakes;
+    });
   }
   void raise() { call.hand_off->raise_consumer(number); }
   void wait() { ASSERT_TRUE(call.hand_off->wait_consumer(number).is_ok()); }
@@ -80,7 +84,7 @@ TEST_P(HandOffTest, TheEngineIsToldWhenTheKernelsHaveFinished) {
   EXPECT_EQ(ticket.wakes, 0);
   bench.world().run();
   EXPECT_EQ(ticket.wakes, 1);
-  EXPECT_EQ(*ticket.call.host_cell, 17);
+  EXPECT_EQ(ticket.cell_at_wake, 17);
   ticket.raise();
   bench.world().run();
   EXPECT_EQ(ticket.wakes, 1);

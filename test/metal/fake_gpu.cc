@@ -39,9 +39,15 @@ void Event::raise(uint64_t value) {
   for (const Listener& listener : woken) listener.block(value);
 }
 
-void Event::notify(uint64_t value, std::function<void(uint64_t)> block) {
-  const std::lock_guard lock(mutex_);
-  if (value_ < value) listeners_.push_back({value, std::move(block)});
+void Event::notify(uint64_t value, std::function<void(uint64_t)> block, IfReached if_reached) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (value_ < value) {
+      listeners_.push_back({value, std::move(block)});
+      return;
+    }
+  }
+  if (if_reached == IfReached::CallsBlock) block(value);
 }
 
 // The commands of one command buffer of a queue, until its commit.

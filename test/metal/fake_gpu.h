@@ -35,9 +35,10 @@ class Event {
   uint64_t value() const;
   // A value that is not larger than the present one is a violation: each has one meaning.
   void raise(uint64_t value);
-  // Calls `block` when the value is reached, by whoever raises it. As long as Metal promises
-  // nothing for a value that is there already, nothing happens then.
-  void notify(uint64_t value, std::function<void(uint64_t)> block);
+  // Calls `block` when the value is reached, by whoever raises it. For a value that is there
+  // already Metal promises nothing: `if_reached` chooses.
+  enum class IfReached : uint8_t { IsSilent, CallsBlock };
+  void notify(uint64_t value, std::function<void(uint64_t)> block, IfReached if_reached);
 
  private:
   struct Listener {
@@ -78,6 +79,10 @@ class Gpu {
 
   // Any thread, one at a time.
   void run();
+
+  // What a test may set: called at the beginning of notifyListener, and what that does then.
+  std::function<void()> on_notify = [] {};
+  Event::IfReached if_reached = Event::IfReached::IsSilent;
 
   std::atomic<size_t> event_count = 0;   // shared events ever made
   std::atomic<size_t> commit_count = 0;  // of command buffers

@@ -35,6 +35,7 @@ BlockType block_of(const std::shared_ptr<const void>& held) {
 
 @interface FakeEvent : NSObject <MTLSharedEvent> {
  @public
+  Gpu* gpu;
   Event* event;
 }
 @end
@@ -54,9 +55,13 @@ BlockType block_of(const std::shared_ptr<const void>& held) {
                  block:(MTLSharedEventNotificationBlock)block {
   MCCL_CHECK(listener != nil);
   const std::shared_ptr<const void> held = hold(block);
-  event->notify(value, [self, held](uint64_t reached) {
-    block_of<MTLSharedEventNotificationBlock>(held)(self, reached);
-  });
+  gpu->on_notify();
+  event->notify(
+      value,
+      [self, held](uint64_t reached) {
+        block_of<MTLSharedEventNotificationBlock>(held)(self, reached);
+      },
+      gpu->if_reached);
 }
 @end
 
@@ -227,6 +232,7 @@ BlockType block_of(const std::shared_ptr<const void>& held) {
 }
 - (id<MTLSharedEvent>)newSharedEvent {
   auto* event = [FakeEvent new];
+  event->gpu = gpu;
   event->event = new Event(gpu->violations());
   ++gpu->event_count;
   return event;

@@ -127,6 +127,23 @@ TEST(MetalDevice, WhatTorchThrowsComesBackAsAStatus) {
   EXPECT_THAT(world.gpu().violations().list(), IsEmpty());
 }
 
+// The signal may come after the engine has looked and before it is heard; Metal may then call the
+// block or not. The engine is told once.
+TEST(MetalDevice, TheEngineIsToldOnceWhenTheSignalComesWhileItAsks) {
+  using fake_metal::Event;
+  for (const auto if_reached : {Event::IfReached::IsSilent, Event::IfReached::CallsBlock}) {
+    TorchWorld world;
+    world.gpu().if_reached = if_reached;
+    world.gpu().on_notify = [&] { world.gpu().run(); };
+    const std::shared_ptr<HandOff> hand_off = world.device().current_stream();
+    const uint64_t ticket = hand_off->signal_producer().value();
+    int told = 0;
+    if (hand_off->await_producer(ticket, [&] { ++told; })) ++told;
+    EXPECT_EQ(told, 1);
+    hand_off->raise_consumer(ticket);
+  }
+}
+
 TEST(MetalDevice, EventsAreUsedAgain) {
   TorchWorld world;
   const std::shared_ptr<HandOff> hand_off = world.device().current_stream();

@@ -13,11 +13,11 @@ namespace mccl::fake_metal {
 
 class TorchWorld {
  public:
-  TorchWorld() { set_current_stream(torch_stream_); }
-  ~TorchWorld() {
-    set_current_stream(nullptr);
+  TorchWorld() {
+    set_current_stream(torch_stream_);
     set_shared_buffers([](const void*) { return nullptr; });
   }
+  ~TorchWorld() { set_current_stream(nullptr); }
   TorchWorld(const TorchWorld&) = delete;
   TorchWorld& operator=(const TorchWorld&) = delete;
 
