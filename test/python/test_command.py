@@ -1,0 +1,172 @@
+"""The command `mccl` as it is installed: exit codes, streams, JSON and figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+
+import pytest
+
+MCCL = pathlib.Path(sys.executable).parent / "mccl"
+# A ring of two ranks that sums in place, with one lane each.
+RING = """<algo name="mine" nchunksperloop="2" nchannels="1" proto="Simple" ngpus="2"
+                coll="allreduce" inplace="1">
+  <gpu id="0" i_chunks="2" o_chunks="0" s_chunks="0">
+    <tb id="0" send="1" recv="1" chan="0">
+      <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1"
+            depid="-1" deps="-1" hasdep="0"/>
+      <step s="1" type="rrcs" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1" cnt="1"
+            depid="-1" deps="-1" hasdep="0"/>
+      <step s="2" type="r" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1"
+            depid="-1" deps="-1" hasdep="0"/>
+    </tb>
+  </gpu>
+  <gpu id="1" i_chunks="2" o_chunks="0" s_chunks="0">
+    <tb id="0" send="0" recv="0" chan="0">
+      <step s="0" type="s" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1" cnt="1"
+            depid="-1" deps="-1" hasdep="0"/>
+      <step s="1" type="rrcs" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1"
+            depid="-1" deps="-1" hasdep="0"/>
+      <step s="2" type="r" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1" cnt="1"
+            depid="-1" deps="-1" hasdep="0"/>
+    </tb>
+  </gpu>
+</algo>
+"""
+
+
+def run(*arguments: object, status: int = 0, text: str = "", **variables: str) -> tuple[str, str]:
+    """Standard output and standard error of `mccl ARGUMENTS`."""
+    done = subprocess.run(
+        [MCCL, *map(str, arguments)], input=text, capture_output=True, text=True,
+        env={**os.environ, **variables}, check=False)
+    assert done.returncode == status, done.stderr
+    return done.stdout, done.stderr
+
+
+def run_json(*arguments: object, **options: object) -> dict:
+    return json.loads(run(*arguments, "--json", **options)[0])
+
+
+def test_version_and_help_are_results():
+    assert run("--version") == ("mccl 0.1.0\n", "")
+    for verb in ("fit", "plan", "simulate"):
+        out, err = run(verb, "-h")
+        assert f"Example:\n  mccl {verb} " in out
+        assert err == ""
+
+
+def test_a_verb_that_nobody_has_is_a_usage_error():
+    out, err = run("simulat", status=2)
+    assert out == ""
+    assert err.endswith("the nearest verb is simulate\n")
+
+
+def test_an_unknown_verb_is_a_program_of_the_path(tmp_path):
+    program = tmp_path / "mccl-hello"
+    program.write_text('#!/bin/sh\necho "hello $1"\nexit 4\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    out, _ = run("hello", "you", status=4, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert out == "hello you\n"
+
+
+@pytest.mark.parametrize("arguments", [
+    ("plan", "--sizes", "1T"), ("plan", "--ranks", "1"), ("plan", "--op", "sum"),
+    ("plan", "--link", "wan"), ("plan", "--bandwidth", "10"), ("plan", "--frobnicate"),
+    ("simulate", "rnig"), ("simulate", "--bytes", "0"), ("simulate", "--count", "0"),
+    ("simulate", "--late", "99=1"), ("simulate", "missing.xml"), ("fit", "missing.txt"), ("fit",),
+])
+def test_usage_errors_are_one_line_on_standard_error(arguments):
+    out, err = run(*arguments, status=2)
+    assert out == ""
+    assert err.startswith(f"mccl {arguments[0]}: ")
+    assert err.count("\n") == 1
+
+
+def test_plan_gives_the_ring_limits_of_the_paper():
+    limits = run_json("plan", "--link", "paper", "--crossover-ranks")["limits"]
+    assert [row["bytes"] for row in limits] == [25 << 20, 50 << 20]
+    assert [round(row["ranks"], 1) for row in limits] == [69.2, 138.4]
+
+
+def test_plan_names_the_choice_and_marks_every_figure():
+    plan = run_json("plan", "--ranks", 24, "--link", "paper", "--sizes", "64K,25M")
+    assert plan["kind"] == "modelled"
+    chosen = [size["programs"][0] for size in plan["sizes"]]
+    assert [one["program"] for one in chosen] == [
+        "all_reduce_recursive_doubling", "all_reduce_ring"]
+    assert chosen[1]["time_us"] == 40891.064
+    assert plan["crossovers"][1] == {"from_bytes": 262145, "program": "all_reduce_ring"}
+
+
+def test_fit_finds_the_network_that_was_simulated(tmp_path):
+    files = []
+    for ranks, size in ((16, "1M"), (24, "1M"), (16, "25M"), (24, "25M")):
+        name = tmp_path / f"{ranks}_{size}.json"
+        name.write_text(run("simulate", "ring", "--ranks", ranks, "--bytes", size, "--link",
+                            "paper", "--json")[0])
+        files.append(name)
+    fit = run_json("fit", *files, "--predict", "20x4M", "--predict", "100x50M")
+    assert fit["best"] == "per_hop"
+    best = next(one for one in fit["fits"] if one["form"] == "per_hop")
+    assert {row["kind"] for row in best["rows"]} == {"simulated"}
+    # Few hops: the form's last alpha, which a ring bound by latency does not have, shows.
+    assert best["alpha_us"] == pytest.approx(306, rel=0.03)
+    assert best["bytes_per_second"] == pytest.approx(1.238e9, rel=0.02)
+    assert [one["kind"] for one in best["predictions"]] == ["modelled", "extrapolated"]
+    # "holds 1.23 GB/s at 100 nodes"
+    assert best["predictions"][1]["busbw_gb_per_s"] == pytest.approx(1.23, abs=0.03)
+
+
+def test_fit_reads_standard_input():
+    fit = run_json("fit", "-", "--form", "additive",
+                   text="ranks size time\n2 1000 102\n2 1000000 1100\n")
+    # t = 2 (alpha + S / (2 B)): 102 = 2 alpha + 1000 / B, 1100 = 2 alpha + 1000000 / B.
+    assert fit["fits"][0]["bytes_per_second"] == round(999000 / 998 * 1e6)
+    assert fit["fits"][0]["alpha_us"] == pytest.approx(50.5005005)
+
+
+def test_simulate_is_deterministic_and_simulated():
+    arguments = ("simulate", "ring", "--ranks", 8, "--bytes", "1M", "--link", "paper",
+                 "--skew-ms", 2, "--seed", 7)
+    first, second = run(*arguments, "--json"), run(*arguments, "--json")
+    assert first == second
+    report = json.loads(first[0])
+    assert report["kind"] == "simulated"
+    assert report["program"] == "all_reduce_ring"
+    assert report["share_of_link"] < 1
+    assert report["completion_us"]["min"] <= report["completion_us"]["max"]
+    assert run_json(*arguments[:-1], 8)["completion_us"] != report["completion_us"]
+
+
+def test_simulate_runs_a_file_and_writes_a_trace(tmp_path):
+    program, trace = tmp_path / "mine.xml", tmp_path / "trace.json"
+    program.write_text(RING)
+    report = run_json("simulate", program, "--bytes", "64K", "--link", "paper", "--trace", trace)
+    assert (report["program"], report["ranks"]) == ("mine", 2)
+    # Two hops of 306 us, and 32 KiB twice through two ports.
+    assert report["time_us"] == pytest.approx(2 * 306 + 2 * 32768 / 1238, rel=0.1)
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {event["pid"] for event in events} == {0, 1}
+    assert sum(event["ph"] == "s" for event in events) == 4
+    assert sum(event["ph"] == "f" for event in events) == 4
+
+
+def test_simulate_refuses_what_the_verifier_refuses(tmp_path):
+    program = tmp_path / "wrong.xml"
+    program.write_text(RING.replace('type="rrcs" srcbuf="i" srcoff="1"',
+                                    'type="rcs" srcbuf="i" srcoff="1"'))
+    out, err = run("simulate", program, status=1)
+    assert out == ""
+    assert "program mine for 2 ranks is not proven and does not run" in err
+
+
+def test_simulate_names_the_faults_of_a_file(tmp_path):
+    program = tmp_path / "faulty.xml"
+    program.write_text(RING.replace('type="rrcs"', 'type="rrcz"', 1))
+    _, err = run("simulate", program, status=1)
+    assert f"{program}:7:" in err
