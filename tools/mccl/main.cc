@@ -19,12 +19,16 @@ namespace {
 constexpr std::array kVerbs = {&mccl::kFitVerb, &mccl::kOverlapVerb, &mccl::kPlanVerb,
                                &mccl::kSimulateVerb};
 
-// execvp looks along the PATH and returns only when there is nothing to run.
-void run_program(const std::vector<std::string>& arguments) {
+// Beside this program, as in an environment that is not activated, else along the PATH. Returns
+// only when there is nothing to run.
+void run_program(const std::string& own_path, const std::vector<std::string>& arguments) {
   std::vector<char*> words;
   for (const std::string& argument : arguments)
     words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
+  const size_t slash = own_path.rfind('/');
+  if (slash != std::string::npos)
+    execv((own_path.substr(0, slash + 1) + arguments.front()).c_str(), words.data());
   execvp(words.front(), words.data());
 }
 
@@ -35,8 +39,11 @@ int main(int argument_count, char** arguments) {
                           .err = std::cerr,
                           .has_colour = isatty(STDOUT_FILENO) == 1 && mccl::is_colour_allowed(),
                           .shows_progress = isatty(STDERR_FILENO) == 1};
-  const mccl::Command command = {
-      .verbs = kVerbs, .version = MCCL_VERSION, .run_program = &run_program};
+  const mccl::Command command = {.verbs = kVerbs,
+                                 .version = MCCL_VERSION,
+                                 .run_program = [&](const std::vector<std::string>& words) {
+                                   run_program(arguments[0], words);
+                                 }};
   const mccl::ExitCode code =
       mccl::run_command(command, {arguments + 1, arguments + argument_count}, terminal);
   // A result that could not be written is not a result.
