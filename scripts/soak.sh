@@ -12,7 +12,9 @@ RUNS=${RUNS:-100}
 SECONDS_RANDOM=${SECONDS_RANDOM:-300}
 SEEDS=${SEEDS:-0:10000}
 RUNS_HANDOFF=${RUNS_HANDOFF:-20}
+HAND_OFF_SEEDS=${HAND_OFF_SEEDS:-1:100000}
 SEED_SUITE=build/release/test/sim/seeds_test
+HAND_OFF_SUITE=build/release/test/sim/hand_off_seeds_test
 LARGE_KIB=$((14 * 1024 * 1024))  # free memory that the large tensor needs
 what=${1:-all}
 failed=0
@@ -56,7 +58,7 @@ seeds() {
     echo "seeds: skipped, $SEED_SUITE is not built"
     return 0
   fi
-  "$SEED_SUITE" --seeds="$SEEDS"
+  "$SEED_SUITE" --seeds="$SEEDS" && "$HAND_OFF_SUITE" --seeds="$HAND_OFF_SEEDS"
 }
 
 handoff() {

@@ -2,7 +2,7 @@
 // rule, broken on purpose, is found out.
 //
 //   hand_off_seeds_test                      the seeds of `make test`
-//   hand_off_seeds_test --seeds=FIRST:COUNT  others: `scripts/soak.sh handoff-seeds`
+//   hand_off_seeds_test --seeds=FIRST:COUNT  others: `scripts/soak.sh seeds`
 #include <gtest/gtest.h>
 
 #include <atomic>
