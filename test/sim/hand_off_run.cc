@@ -87,7 +87,7 @@ class RankHost {
       outcome.violations.push_back("rank " + std::to_string(rank_) + ": " + violation);
     outcome.drains += device_.counts().drains;
     outcome.device_waits += device_.counts().device_waits;
-    outcome.all_reduces += works_.size();
+    outcome.all_reduces += all_reduce_count_;
   }
 
  private:
@@ -98,11 +98,39 @@ class RankHost {
     std::shared_ptr<Work> work;
   };
 
+  // To the next rank, from the one before.
+  struct Messages {
+    float* sent = nullptr;
+    float* received = nullptr;
+    std::shared_ptr<Work> send;
+    std::shared_ptr<Work> receive;
+    bool are_done() const {
+      return send == nullptr || receive == nullptr || (send->is_done() && receive->is_done());
+    }
+  };
+
   void go_on() {
     if (next_call_ == calls_.size()) return;
-    calls_[next_call_++]();
+    is_waiting_ = !calls_[next_call_]();
+    if (is_waiting_) return;
+    ++next_call_;
     const TimeNs gap = static_cast<TimeNs>(prng_.below(40 * kNsPerUs));
     group_.world().at(group_.world().clock().now() + gap, rank_, [this] { go_on(); });
+  }
+
+  // A message is done: the host may be waiting for it.
+  void notice() {
+    group_.world().at(group_.world().clock().now(), rank_, [this] {
+      if (std::exchange(is_waiting_, false)) go_on();
+    });
+  }
+
+  // A call that the host need not wait before.
+  void add(std::function<void()> call) {
+    calls_.push_back([call = std::move(call)] {
+      call();
+      return true;
+    });
   }
 
   TimeNs draw_duration() {
@@ -112,17 +140,23 @@ class RankHost {
   void add_step(int step) {
     auto buckets = std::make_shared<std::vector<Bucket>>(plan_.counts.size());
     for (size_t index = 0; index < plan_.counts.size(); ++index) {
-      calls_.push_back([=, this] { write_bucket(step, index, (*buckets)[index]); });
-      calls_.push_back([=, this] { reduce_bucket(index, (*buckets)[index]); });
-      if (prng_.below(2) == 0) calls_.push_back([this] { encode_other_work(); });
+      add([=, this] { write_bucket(step, index, (*buckets)[index]); });
+      add([=, this] { reduce_bucket(index, (*buckets)[index]); });
+      if (prng_.below(2) == 0) add([this] { encode_other_work(); });
     }
+    auto messages = std::make_shared<Messages>();
+    add([=, this] { write_message(step, *messages); });
+    add([=, this] { exchange_messages(*messages); });
     std::vector<size_t> order(plan_.counts.size());
     for (size_t index = 0; index < order.size(); ++index) order[index] = index;
     for (size_t left = order.size(); left > 1; --left)
       std::swap(order[left - 1], order[prng_.below(left)]);
     for (const size_t index : order)
-      calls_.push_back([=, this] { read_bucket(step, index, (*buckets)[index]); });
-    calls_.push_back([this] { device_.commit(); });
+      add([=, this] { read_bucket(step, index, (*buckets)[index]); });
+    // The host waits for messages.
+    calls_.push_back([=] { return messages->are_done(); });
+    add([=, this] { read_message(step, *messages); });
+    add([this] { device_.commit(); });
   }
 
   float* allocate(int64_t count) {
@@ -158,6 +192,7 @@ class RankHost {
       errors_.push_back(work.status().message());
       return;
     }
+    ++all_reduce_count_;
     bucket.work = work.value();
     works_.push_back(work.value());
     device_.note_memory(device_.counts().tickets, {.reads = {range_of(bucket.reduced, count)},
@@ -200,6 +235,63 @@ class RankHost {
     device_.release(bucket.bystander);
   }
 
+  float message(int rank, int step, int64_t index) const {
+    return static_cast<float>(rank * 100 + step + static_cast<int>(index % 5));
+  }
+
+  void write_message(int step, Messages& messages) {
+    const int64_t count = plan_.counts[0];
+    messages.sent = allocate(count);
+    messages.received = allocate(count);
+    // The receive's memory is still in use when the receive is called.
+    device_.encode({.name = "writes a message",
+                    .duration_ns = draw_duration(),
+                    .writes = {range_of(messages.sent, count), range_of(messages.received, count)},
+                    .run = [=, this, sent = messages.sent, received = messages.received] {
+                      for (int64_t i = 0; i < count; ++i) sent[i] = message(rank_, step, i);
+                      std::fill(received, received + count, kBystander);
+                    }});
+  }
+
+  void exchange_messages(Messages& messages) {
+    const int64_t count = plan_.counts[0];
+    const int ranks = plan_.rank_count;
+    const auto options = [this] {
+      return CallOptions{.on_complete = [this](const Status&) { notice(); },
+                         .hand_off = device_.hand_off()};
+    };
+    Communicator& communicator = group_.communicator(rank_);
+    const auto keep = [&](Result<std::shared_ptr<Work>> work, sim::TicketMemory memory) {
+      if (!work.is_ok()) {
+        errors_.push_back(work.status().message());
+        return std::shared_ptr<Work>();
+      }
+      device_.note_memory(device_.counts().tickets, std::move(memory));
+      works_.push_back(work.value());
+      return std::move(work).value();
+    };
+    messages.receive = keep(communicator.recv(messages.received, count, DataType::Float32,
+                                              (rank_ + ranks - 1) % ranks, 7, options()),
+                            {.writes = {range_of(messages.received, count)}});
+    messages.send = keep(communicator.send(messages.sent, count, DataType::Float32,
+                                           (rank_ + 1) % ranks, 7, options()),
+                         {.reads = {range_of(messages.sent, count)}});
+  }
+
+  void read_message(int step, Messages& messages) {
+    if (messages.receive == nullptr || messages.send == nullptr) return;
+    const int64_t count = plan_.counts[0];
+    const int source = (rank_ + plan_.rank_count - 1) % plan_.rank_count;
+    device_.encode({.name = "reads a message",
+                    .reads = {range_of(messages.received, count)},
+                    .run = [=, this, received = messages.received] {
+                      for (int64_t i = 0; i < count; ++i)
+                        if (received[i] != message(source, step, i)) ++wrong_elements_;
+                    }});
+    device_.release(messages.sent);
+    device_.release(messages.received);
+  }
+
   const HandOffRunOptions& options_;
   const Plan& plan_;
   SimGroup& group_;
@@ -207,11 +299,13 @@ class RankHost {
   Prng prng_;
   bool is_slow_device_;
   sim::Device device_;
-  std::vector<std::function<void()>> calls_;
+  std::vector<std::function<bool()>> calls_;  // false: call again when a message is done
+  bool is_waiting_ = false;
   size_t next_call_ = 0;
   std::vector<std::shared_ptr<Work>> works_;
   std::vector<std::string> errors_;
   uint64_t wrong_elements_ = 0;
+  uint64_t all_reduce_count_ = 0;
 };
 
 }  // namespace
