@@ -1,4 +1,4 @@
-// Reads measured times of collectives: what nccl-tests and `mccl perf` print, their JSON, the JSON
+// Reads measured times of collectives: what nccl-tests print, their JSON, the JSON
 // of the other verbs, or a table with a line of column names.
 #pragma once
 

@@ -35,7 +35,7 @@ struct Options {
   std::vector<std::string> late;
   double jitter = 0;
   uint64_t seed = 1;
-  std::string segment = "64K";
+  std::string segment = "9000";
   int ranks_per_switch = 0;
   int uplink_ports = 0;
   bool is_cold = false;
@@ -290,7 +290,7 @@ VerbRun declare(CLI::App& app) {
                  "A latency is alpha * (1 + a random number below this)");
   app.add_option("--seed", options->seed, "Of skew and jitter (default 1)");
   app.add_option("--segment", options->segment,
-                 "What the network carries at a time (default 64K); packets: 1448");
+                 "Packet length: what ports carry at a time (default 9000)");
   app.add_option("--ranks-per-switch", options->ranks_per_switch,
                  "Ranks on a switch (default 0: all on one)");
   app.add_option("--uplink-ports", options->uplink_ports,

@@ -119,6 +119,7 @@ Result<Choice> choose_program(const SimulationRequest& request, int64_t bytes) {
     choice.reason = "proven, and named on the command line";
     return choice;
   }
+  if (!request.algorithm.empty()) choice.reason = "named on the command line";
   const Algorithm* algorithm = find_algorithm(choice.program);
   choice.modelled_ns =
       static_cast<double>(estimate_cost(algorithm->cost(request.rank_count), request.link.costs,
