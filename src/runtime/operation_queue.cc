@@ -162,7 +162,7 @@ TimeNs OperationQueue::expire_device_wait(TimeNs now) {
              describe(**waited) + " Timed out: this rank's device has waited for it for " +
                  std::to_string(device_wait_limit_ns_ / kNsPerMs) +
                  " ms, the longest that it may (MCCL_DEVICE_WAIT; 0 lets the host wait instead); " +
-                 "it waits for " + (*waited)->describe_waits(4)));
+                 "the operation waits for " + (*waited)->describe_waits(4)));
   return kNever;
 }
 
