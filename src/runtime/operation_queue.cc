@@ -47,6 +47,7 @@ void OperationQueue::post(OperationSpec spec) {
     ++operation->blocker_count_;
     earlier->dependents_.push_back(operation.get());
   }
+  has_seen_devices_ |= operation->spec_.device != nullptr;
   if (operation->spec_.device != nullptr && !operation->spec_.device->is_produced()) {
     operation->awaits_device_ = true;
     ++operation->blocker_count_;
@@ -142,12 +143,13 @@ void OperationQueue::settle() {
 }
 
 TimeNs OperationQueue::expire_device_wait(TimeNs now) {
+  if (!has_seen_devices_ || device_wait_limit_ns_ == 0) return kNever;
   const auto waited = std::find_if(
       operations_.begin(), operations_.end(), [](const std::unique_ptr<Operation>& operation) {
         const DeviceCall* device = operation->spec_.device.get();
         return device != nullptr && device->is_produced() && device->has_waiting_stream();
       });
-  if (waited == operations_.end() || device_wait_limit_ns_ == 0) {
+  if (waited == operations_.end()) {
     device_wait_since_ = kNever;
     return kNever;
   }

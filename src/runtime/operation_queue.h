@@ -101,6 +101,7 @@ class OperationQueue {
   uint64_t completed_count_ = 0;
   TimeNs next_deadline_ = kNever;
   size_t awaiting_device_count_ = 0;
+  bool has_seen_devices_ = false;
   // Since when a device's stream has waited, and how many operations were completed then.
   TimeNs device_wait_limit_ns_ = 0;
   TimeNs device_wait_since_ = kNever;

@@ -14,15 +14,20 @@ TEST(HandOffThreads, EveryBucketIsExactAndNobodyWaitsOnTheHost) {
   }
 }
 
-TEST(HandOffThreads, ManyAsynchronousCallsOfEightRanks) {
-  // The burst of the paper, section 6.1, with every host synchronisation removed.
+// The burst of the paper, section 6.1: 640 asynchronous calls with every host synchronisation
+// removed.
+class Burst : public testing::TestWithParam<int> {};
+
+TEST_P(Burst, IsExact) {
   const ThreadsOutcome outcome = run_threads(
-      {.rank_count = 8, .bucket_count = 640, .bucket_elements = 257, .kernel_ns = 1'000});
+      {.rank_count = GetParam(), .bucket_count = 640, .bucket_elements = 257, .kernel_ns = 1'000});
   EXPECT_EQ(outcome.wrong_elements, 0u);
   EXPECT_EQ(outcome.violations, 0u);
   EXPECT_EQ(outcome.drains, 0u);
   EXPECT_GT(outcome.device_waits, 0u);
 }
+
+INSTANTIATE_TEST_SUITE_P(HandOffThreads, Burst, testing::Values(8, 24));
 
 TEST(HandOffThreads, AProducerThatIsNotAwaitedIsSeen) {
   const ThreadsOutcome outcome = run_threads({.fault = sim::HandOffFault::EarlyProducer});
