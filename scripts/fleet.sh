@@ -7,7 +7,7 @@
 #   scripts/fleet.sh pair       two hosts: busbw against iperf3 --bidir before and after
 #   scripts/fleet.sh bridge     4, 8 and 24 hosts on a switch, the same
 #   scripts/fleet.sh relay      24 hosts, 0.295 ms one way: small calls, and 1 MiB against the ring
-#                               (then with a delay DILATION=100 times as long)
+#                               (then with a delay DILATION=200 times as long)
 #   scripts/fleet.sh soak       24 hosts, SECONDS_=600 back to back, every result checked
 #   scripts/fleet.sh smoke      all of it, small; ends with 77 where namespaces are not allowed
 #
@@ -275,7 +275,7 @@ relay_calls() {
 # dilated, because few cores that play many hosts' are slower than those hosts by a factor: a delay
 # as many times longer is what a rank on a core of its own sees.
 relay() {
-  local delay_us=${DELAY_US:-295} dilation=${DILATION:-100}
+  local delay_us=${DELAY_US:-295} dilation=${DILATION:-200}
   local sizes=${SIZES:-8,256,4K,16K,64K,1M}
   [ -e /dev/net/tun ] || refuse "/dev/net/tun is missing, the relay needs it"
   relay_calls 0 floor "$sizes" "${ROUNDS:-10}" "${BATCH:-32}"
