@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the benchmarks, all or those named: scripts/bench.sh reduce wire verify interpreter torch
+# Runs the benchmarks, all or those named:
+#   scripts/bench.sh reduce wire verify interpreter torch handoff
 # Only ratios within one run are evidence, and only on a machine that does nothing else.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -50,7 +51,7 @@ count_instructions() {
 failed=0
 
 names=("$@")
-[ $# -gt 0 ] || names=(reduce wire verify interpreter torch)
+[ $# -gt 0 ] || names=(reduce wire verify interpreter torch handoff)
 machine_facts
 for name in "${names[@]}"; do
   printf '==== %s\n' "$name"
@@ -62,6 +63,7 @@ for name in "${names[@]}"; do
       "$BENCH/interpreter_bench"
       ;;
     torch) .venv/bin/python bench/torch_allreduce_bench.py ;;
+    handoff) .venv/bin/python bench/hand_off_bench.py || failed=1 ;;
     *) "$BENCH/${name}_bench" ;;
   esac
 done

@@ -87,8 +87,9 @@ def without_ownership(tensor: torch.Tensor) -> torch.Tensor:
     return _module.without_ownership(tensor)
 
 
-def set_delay_us(delay_us: float) -> None:
-    _module.set_delay_us(delay_us)
+def set_delay_us(delay_us: float, only: str = "") -> None:
+    """Of kernels encoded from now on whose name contains `only`; the others take no time."""
+    _module.set_delay_us(delay_us, only)
 
 
 def synchronize() -> None:

@@ -96,7 +96,9 @@ PYBIND11_MODULE(_fake_mps, module) {
   module.def("tensor_device", &tensor_device);
   module.def(
       "synchronize", [] { fake_device().synchronize(); }, py::call_guard<py::gil_scoped_release>());
-  module.def("set_delay_us", [](double us) { fake_device().set_kernel_ns(to_ns(us)); });
+  module.def("set_delay_us", [](double us, std::string only) {
+    fake_device().set_kernel_ns(to_ns(us), std::move(only));
+  });
   module.def("set_fault",
              [](const std::string& name) { fake_device().sim().set_fault(parse_fault(name)); });
   module.def("set_temporary", [](const std::string& name) {

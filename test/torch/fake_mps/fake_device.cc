@@ -58,8 +58,9 @@ FakeDevice::FakeDevice(const FakeDeviceOptions& options)
 void FakeDevice::encode(std::string name, std::vector<sim::MemoryRange> reads,
                         std::vector<sim::MemoryRange> writes, std::function<void()> run) {
   const Encoding encoding(*this);
+  const TimeNs duration = duration_of(name);
   sim_.encode({.name = std::move(name),
-               .duration_ns = kernel_ns_,
+               .duration_ns = duration,
                .reads = std::move(reads),
                .writes = std::move(writes),
                .run = [this, run = std::move(run)] {
@@ -84,7 +85,7 @@ void FakeDevice::commit() {
 void FakeDevice::synchronize() {
   open_kernels_ = 0;
   sim_.synchronize();
-  const std::lock_guard lock(error_mutex_);
+  const std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
@@ -96,8 +97,19 @@ std::vector<std::string> FakeDevice::violations() const {
   return found;
 }
 
+void FakeDevice::set_kernel_ns(TimeNs kernel_ns, std::string only) {
+  const std::lock_guard lock(mutex_);
+  kernel_ns_ = kernel_ns;
+  only_ = std::move(only);
+}
+
+TimeNs FakeDevice::duration_of(const std::string& kernel) const {
+  const std::lock_guard lock(mutex_);
+  return kernel.find(only_) == std::string::npos ? 0 : kernel_ns_;
+}
+
 void FakeDevice::keep_error(std::exception_ptr error) {
-  const std::lock_guard lock(error_mutex_);
+  const std::lock_guard lock(mutex_);
   if (!error_) error_ = std::move(error);
 }
 

@@ -63,7 +63,9 @@ class FakeDevice {
 
   // -- Any thread.
   bool is_idle() const { return sim_.is_idle(); }
-  void set_kernel_ns(TimeNs kernel_ns) { kernel_ns_ = kernel_ns; }
+  // Of kernels that are encoded from now on; of those whose name contains `only`, the others take
+  // no time.
+  void set_kernel_ns(TimeNs kernel_ns, std::string only);
   sim::Device& sim() { return sim_; }
   // What was broken, the simulated device's reports and those of overlapping threads.
   std::vector<std::string> violations() const;
@@ -83,15 +85,17 @@ class FakeDevice {
   };
 
  private:
+  TimeNs duration_of(const std::string& kernel) const;
   void keep_error(std::exception_ptr error);
 
   const SystemClock clock_;
   const int autocommit_kernels_;
-  std::atomic<TimeNs> kernel_ns_;
   std::atomic<int> open_kernels_ = 0;
   std::atomic<uint64_t> overlaps_ = 0;
   std::atomic<std::thread::id> encoder_ = {};
-  std::mutex error_mutex_;
+  mutable std::mutex mutex_;  // guards what follows
+  TimeNs kernel_ns_;
+  std::string only_;
   std::exception_ptr error_;
   sim::Device sim_;
   TimerThread timer_;  // last: it calls what is above

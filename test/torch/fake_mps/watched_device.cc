@@ -3,12 +3,17 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 
+#include <cstdlib>
 #include <iterator>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "host_view.h"
 #include "torch_device.h"
+#ifdef HAS_FAKE_METAL
+#include "metal/metal_over_sim.h"
+#endif
 
 namespace mccl::fake_mps {
 namespace {
@@ -43,11 +48,23 @@ std::vector<Asked>& asked_addresses() {
   return of_this_thread;
 }
 
+// The device's own, or the Metal file's over the device: MCCL_FAKE_MPS_HAND_OFF=metal.
+std::shared_ptr<HandOff> choose_hand_off(FakeDevice& device) {
+  const char* chosen = std::getenv("MCCL_FAKE_MPS_HAND_OFF");
+  const std::string_view name = chosen == nullptr ? "sim" : chosen;
+  if (name == "sim") return device.sim().hand_off();
+#ifdef HAS_FAKE_METAL
+  if (name == "metal") return fake_metal::make_metal_over_sim(device.sim())->current_stream();
+#endif
+  TORCH_CHECK_VALUE(false, "MCCL_FAKE_MPS_HAND_OFF is \"", name,
+                    "\"; this build has sim, and metal where clang-16 is");
+}
+
 }  // namespace
 
 class WatchedHandOff final : public HandOff {
  public:
-  explicit WatchedHandOff(FakeDevice& device) : device_(device), inner_(device.sim().hand_off()) {}
+  explicit WatchedHandOff(FakeDevice& device) : device_(device), inner_(choose_hand_off(device)) {}
 
   Result<uint64_t> signal_producer() override {
     drop_finished();
