@@ -91,11 +91,12 @@ def print_bandwidth(title: str, before: str, after: str, together: str, ranks: s
 
 def round_count(program: str, ranks: int) -> int:
     """Messages that follow one another in a call: the hops of docs/algorithms.md."""
-    power = 1 << (ranks.bit_length() - 1)
-    log2 = power.bit_length() - 1
-    folding = 0 if power == ranks else 2
-    return {"ring": 2 * (ranks - 1), "recursive_doubling": log2 + folding,
-            "halving_doubling": 2 * log2 + folding, "all_pairs": 2}[short(program)]
+    log2 = ranks.bit_length() - 1
+    extra = ranks - (1 << log2)
+    if short(program) == "recursive_doubling":
+        return log2 + (extra > 0) + (2 * extra > 1 << log2)
+    return {"ring": 2 * (ranks - 1), "halving_doubling": 2 * (log2 + (extra > 0)),
+            "all_pairs": 2}[short(program)]
 
 
 def print_latency(delay_us: str, name: str, floor_name: str) -> None:
