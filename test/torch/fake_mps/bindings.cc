@@ -107,7 +107,11 @@ PYBIND11_MODULE(_fake_mps, module) {
   module.def("without_ownership", &without_ownership);
   module.def("counts", &counts);
   module.def("synchronous_operators", &synchronous_operators);
-  module.def("violations", [] { return fake_device().violations(); });
+  module.def("violations", [] {
+    std::vector<std::string> found = fake_device().violations();
+    for (std::string& text : hand_off_violations()) found.push_back(std::move(text));
+    return found;
+  });
   module.def("take_hand_overs", &take_hand_overs);
   module.def("now_ns", [] { return fake_device().now(); });
 }

@@ -184,6 +184,14 @@ std::vector<HandOver> WatchedDevice::take_hand_overs() {
   return hand_off_->take_hand_overs();
 }
 
+std::vector<std::string> hand_off_violations() {
+#ifdef HAS_FAKE_METAL
+  return fake_metal::metal_violations();
+#else
+  return {};
+#endif
+}
+
 at::Tensor without_ownership(const at::Tensor& tensor) {
   return at::from_blob(tensor.unsafeGetTensorImpl()->mutable_data(), tensor.sizes(),
                        tensor.strides(), tensor.options().device(torch_device()));

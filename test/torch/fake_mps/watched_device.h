@@ -51,6 +51,9 @@ class WatchedDevice final : public TensorDevice {
   const std::shared_ptr<WatchedHandOff> hand_off_;
 };
 
+// What the hand-off found broken, beside the device's own judge.
+std::vector<std::string> hand_off_violations();
+
 // A tensor of the same memory that does not keep it alive: what a back end has that forgets to.
 at::Tensor without_ownership(const at::Tensor& tensor);
 
