@@ -52,6 +52,6 @@ try:
 except RuntimeError as error:
     print(str(error).splitlines()[0])
 """)
-    assert said == ("mccl: c10d::allreduce_ of an mps tensor needs one back end for mps and cpu, but "
-                    "this process group has mccl for mps and gloo for cpu; make it with "
+    assert said == ("mccl: c10d::allreduce_ of an mps tensor needs one back end for mps and cpu, "
+                    "but this process group has mccl for mps and gloo for cpu; make it with "
                     'init_process_group(backend="mccl")\n')
