@@ -213,14 +213,14 @@ def draw(measured):
     started = [max(one.buckets[index].finished for one in measured)
                for index in range(len(first.buckets))]
     end = max(bucket.averaged for bucket in first.buckets)
-    compute_end = max(bucket.finished for bucket in first.buckets)
+    compute_end = max(started)
     scale = BAR_COLUMNS / (end - first.began)
 
     def column(time_ns):
         return min(BAR_COLUMNS - 1, max(0, int((time_ns - first.began) * scale)))
 
     print(f"  ms of one step of rank 0 ({len(first.buckets)} buckets); - posted, kernels run; "
-          "+ other ranks' kernels run;\n  # averaged; | the end of the backward pass on the device")
+          "+ other ranks' kernels run;\n  # averaged; | the end of the backward pass on the last rank's device")
     print("  bucket  posted finished all done averaged")
     overlapped = 0
     for index, (bucket, start) in enumerate(zip(first.buckets, started)):
@@ -236,7 +236,7 @@ def draw(measured):
               + "  " + "".join(bar))
         overlapped += bucket.averaged <= compute_end
     print(f"  {overlapped} of {len(first.buckets)} buckets were averaged before the backward pass "
-          f"ended on the device, {(end - compute_end) / 1e6:.2f} ms after it the last one")
+          f"ended on the last device, {(end - compute_end) / 1e6:.2f} ms after it the last one")
     return overlapped
 
 

@@ -75,14 +75,15 @@ def run_before_and_after_a_commit(rank, rank_count):
     tensor = torch.zeros(4, device="mps")
     fake_mps.synchronize()
     memory = (ctypes.c_float * 4).from_address(tensor.data_ptr())
+    commits = fake_mps.counts()["commits"]
     tensor.fill_(5.0)
-    before = list(memory)
+    before = list(memory), fake_mps.counts()["commits"] - commits
     fake_mps.synchronize()
     return before, list(memory)
 
 
 def test_a_kernel_runs_after_a_commit_and_not_before(device):
-    assert device.call(run_before_and_after_a_commit) == [([0.0] * 4, [5.0] * 4)]
+    assert device.call(run_before_and_after_a_commit) == [(([0.0] * 4, 0), [5.0] * 4)]
 
 
 def reuse_memory(rank, rank_count):
