@@ -89,6 +89,7 @@ at::Tensor Staging::see(const at::Tensor& tensor, bool is_read, bool is_written)
     throw_unless_ok(call.status());
     address = call.value().addresses[0];
     staged_.push_back(std::move(call.value().hand_off));
+    if (is_written) memory_.returns.push_back(std::move(call.value().await_returned));
     staged_bytes_ += static_cast<uint64_t>(tensor.nbytes());
   }
   at::Tensor seen = at::from_blob(address, tensor.sizes(), tensor.strides(),

@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include <exception>
+#include <future>
 #include <limits>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <utility>
@@ -55,7 +56,8 @@ TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, CallMemory 
                      bool completes_in_wait, std::shared_ptr<DeviceWorks> device_works)
     : c10d::Work(rank, type, title, memory.inputs),
       memory_(std::move(memory)),
-      has_end_(memory_.finish != nullptr || recordFunctionEndCallback_ != nullptr),
+      has_end_(memory_.finish != nullptr || !memory_.returns.empty() ||
+               recordFunctionEndCallback_ != nullptr),
       completions_(completions),
       completes_in_wait_(completes_in_wait),
       take_interrupt_(std::move(take_interrupt)),
@@ -126,12 +128,25 @@ void TorchWork::drop_all_but_outputs() {
   memory_.finish = {};
 }
 
+void TorchWork::wait_until_returned() {
+  constexpr std::chrono::seconds kLimit{30};  // a copy within one machine
+  for (const auto& await_returned : memory_.returns) {
+    // Shared with the device, which may come when nobody waits any longer.
+    const auto returned = std::make_shared<std::promise<void>>();
+    if (await_returned([returned] { returned->set_value(); })) continue;
+    TORCH_CHECK_WITH(DistBackendError,
+                     returned->get_future().wait_for(kLimit) == std::future_status::ready,
+                     "mccl: the device has not copied a result back within ", kLimit.count(), " s");
+  }
+}
+
 void TorchWork::complete() {
   std::exception_ptr error = to_exception(over_status_);
   if (error == nullptr) {
     try {
       // Also into tensors of inference mode, which only its own threads may write otherwise.
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      wait_until_returned();
       if (memory_.finish) memory_.finish();
     } catch (...) {
       error = std::current_exception();

@@ -33,6 +33,8 @@ struct CallMemory {
   // memory that the call has.
   std::vector<c10::Storage> storages;
   std::shared_ptr<TensorDevice> device;  // of the tensors; null: the CPU
+  // Of tensors in private storage: StagedCall::await_returned.
+  std::vector<std::function<bool(std::function<void()>)>> returns;
   // Shared with the engine, which may let go of it later than all others: emptied, so that tensors
   // are dropped with the rest.
   std::shared_ptr<StagedCopies> copies;
@@ -91,6 +93,8 @@ class TorchWork final : public c10d::Work {
   // Whether this thread is the one that completes the work; true once, after the operation is over.
   bool claim();
   void drop_all_but_outputs();
+  // Blocks until results that a device copies back are there. DistBackendError after half a minute.
+  void wait_until_returned();
   // Whether the device's stream waits for the work, which is not over.
   bool is_left_to_stream();
   // This thread holds a reference for now, and then takes over the engine's, if that is left here.

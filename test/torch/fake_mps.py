@@ -63,7 +63,8 @@ def load(delay_us: float = 0, jitter: float = 0, autocommit: int = 64, seed: int
     if not torch.backends.mps.is_available():
         raise RuntimeError("fake_mps: somebody in this process, or in the one that it was forked "
                            "from, has asked torch for MPS before; load the device earlier")
-    mccl._native()._register_tensor_device("mps", module.tensor_device())
+    mccl._native()._register_tensor_device("mps", module.tensor_device(
+        is_private=os.environ.get("MCCL_FAKE_MPS_MEMORY") == "private"))
     _module = module
     set_fault(fault)
 

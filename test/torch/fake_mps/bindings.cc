@@ -8,6 +8,7 @@
 #include "fake_device.h"
 #include "fallback.h"
 #include "kernels.h"
+#include "private_device.h"
 #include "torch_device.h"
 #include "watched_device.h"
 
@@ -61,8 +62,9 @@ void start(double delay_us, double jitter, int autocommit, uint64_t seed) {
 }
 
 // For `_C._register_tensor_device`, which copies the pointer.
-py::capsule tensor_device() {
+py::capsule tensor_device(bool is_private) {
   auto* device = new std::shared_ptr<TensorDevice>(watched_device());
+  if (is_private) *device = std::make_shared<PrivateDevice>(fake_device());
   return py::capsule(device, "mccl.TensorDevice", [](PyObject* capsule) {
     delete static_cast<std::shared_ptr<TensorDevice>*>(
         PyCapsule_GetPointer(capsule, "mccl.TensorDevice"));
@@ -93,7 +95,7 @@ py::list take_hand_overs() {
 PYBIND11_MODULE(_fake_mps, module) {
   module.def("start", &start, py::arg("delay_us"), py::arg("jitter"), py::arg("autocommit"),
              py::arg("seed"));
-  module.def("tensor_device", &tensor_device);
+  module.def("tensor_device", &tensor_device, py::arg("is_private"));
   module.def(
       "synchronize", [] { fake_device().synchronize(); }, py::call_guard<py::gil_scoped_release>());
   module.def("set_delay_us", [](double us, std::string only) {
