@@ -236,7 +236,7 @@ def draw(measured):
               + "  " + "".join(bar))
         overlapped += bucket.averaged <= compute_end
     print(f"  {overlapped} of {len(first.buckets)} buckets were averaged before the backward pass "
-          f"ended on the last device, {(end - compute_end) / 1e6:.2f} ms after it the last one")
+          f"ended on the last device,\n  the last one {(end - compute_end) / 1e6:.2f} ms after it")
     return overlapped
 
 
