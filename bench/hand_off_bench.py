@@ -220,7 +220,8 @@ def draw(measured):
         return min(BAR_COLUMNS - 1, max(0, int((time_ns - first.began) * scale)))
 
     print(f"  ms of one step of rank 0 ({len(first.buckets)} buckets); - posted, kernels run; "
-          "+ other ranks' kernels run;\n  # averaged; | the end of the backward pass on the last rank's device")
+          "+ other ranks' kernels run;\n  # averaged; | the end of the backward pass on the last "
+          "rank's device")
     print("  bucket  posted finished all done averaged")
     overlapped = 0
     for index, (bucket, start) in enumerate(zip(first.buckets, started)):
