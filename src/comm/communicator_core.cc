@@ -309,6 +309,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post(Call call, CallOptions opti
   });
 }
 
+template <typename PostHeld>
 Result<std::shared_ptr<Work>> CommunicatorCore::post_behind_device(const CallOptions& options,
                                                                    const PostHeld& post_held) {
   std::shared_ptr<DeviceCall> device;
@@ -319,7 +320,9 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_behind_device(const CallOpt
     DeviceCall::await_producer(device, [bell = endpoint_.engine().device_bell()] { bell->ring(); });
   }
   Result<std::shared_ptr<Work>> result = Status(StatusCode::Internal, "not posted");
-  endpoint_.driver().with_engine([&] { result = post_held(device); }, options.will_wait);
+  // A wait that is left to the device's stream drives nothing: the endpoint's thread has to.
+  const bool will_drive = options.will_wait && device == nullptr;
+  endpoint_.driver().with_engine([&] { result = post_held(device); }, will_drive);
   if (!result.is_ok() && device != nullptr) device->raise_consumer();
   return result;
 }

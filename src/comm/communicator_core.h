@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -97,9 +96,8 @@ class CommunicatorCore {
   Result<std::shared_ptr<Work>> post_held(Call& call, CallOptions& options,
                                           const std::shared_ptr<DeviceCall>& device);
   // Takes a ticket of the call's device, if it has one, on the caller's thread, makes the call with
-  // the engine held, and gives the ticket back when the call was refused.
-  using PostHeld =
-      std::function<Result<std::shared_ptr<Work>>(const std::shared_ptr<DeviceCall>& device)>;
+  // the engine held by `post_held(device)`, and gives the ticket back when the call was refused.
+  template <typename PostHeld>
   Result<std::shared_ptr<Work>> post_behind_device(const CallOptions& options,
                                                    const PostHeld& post_held);
   Status check_process() const;

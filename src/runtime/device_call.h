@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "mccl/device.h"
+#include "mccl/status.h"
 
 namespace mccl {
 
@@ -39,8 +40,9 @@ class DeviceCall {
 
   // The caller's thread: the device's stream waits for raise_consumer().
   Status wait_on_stream() {
+    MCCL_RETURN_IF_ERROR(hand_off_->wait_consumer(ticket_));
     has_waiting_stream_.store(true, std::memory_order_release);
-    return hand_off_->wait_consumer(ticket_);
+    return Status::ok();
   }
   bool has_waiting_stream() const { return has_waiting_stream_.load(std::memory_order_acquire); }
 

@@ -1,8 +1,10 @@
 // Whatever ends a call, the device's stream goes on, and the host is told.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/device.h"
@@ -104,6 +106,33 @@ TEST_F(HandOffFailure, AStreamThatWaitsTooLongEndsTheCommunicator) {
             std::string::npos)
       << work->status().message();
   EXPECT_TRUE(device_->is_idle());
+}
+
+// A stream on which nothing can be encoded any more.
+class BrokenStream final : public HandOff {
+ public:
+  explicit BrokenStream(std::shared_ptr<HandOff> inner) : inner_(std::move(inner)) {}
+  Result<uint64_t> signal_producer() override { return inner_->signal_producer(); }
+  Status wait_consumer(uint64_t) override { return Status(StatusCode::Internal, "no stream"); }
+  bool await_producer(uint64_t ticket, std::function<void()> wake) override {
+    return inner_->await_producer(ticket, std::move(wake));
+  }
+  void raise_consumer(uint64_t ticket) override { inner_->raise_consumer(ticket); }
+
+ private:
+  const std::shared_ptr<HandOff> inner_;
+};
+
+TEST_F(HandOffFailure, AStreamThatCannotWaitIsNotTimed) {
+  make();
+  const std::shared_ptr<Work> work =
+      group_->communicator(0)
+          .all_reduce(data_.data(), data_.data(), 4, DataType::Float32, ReduceOp::Sum,
+                      {.hand_off = std::make_shared<BrokenStream>(device_->hand_off())})
+          .value();
+  EXPECT_EQ(work->wait_on_stream().status().code(), StatusCode::Internal);
+  pass(10 * kNsPerSecond);
+  EXPECT_FALSE(work->is_done());  // the host waits, as long as it likes
 }
 
 TEST_F(HandOffFailure, WithoutDeviceWaitsTheHostWaits) {
