@@ -136,8 +136,17 @@ void PointToPoint::sweep() {
 
 void PointToPoint::post(bool is_send, MessageSpec spec) {
   note_deadline(spec);
+  if (deferred_.empty() && (spec.device == nullptr || spec.device->is_produced()))
+    return start(is_send, std::move(spec));
   deferred_.push_back({is_send, std::move(spec)});
   start_produced();
+}
+
+void PointToPoint::start(bool is_send, MessageSpec spec) {
+  if (is_send)
+    start_send(std::move(spec));
+  else
+    start_receive(std::move(spec));
 }
 
 void PointToPoint::start_produced() {
@@ -158,10 +167,7 @@ void PointToPoint::start_produced() {
     }
     Deferred started = std::move(*next);
     next = deferred_.erase(next);
-    if (started.is_send)
-      start_send(std::move(started.spec));
-    else
-      start_receive(std::move(started.spec));
+    start(started.is_send, std::move(started.spec));
   }
 }
 

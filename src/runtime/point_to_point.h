@@ -130,6 +130,7 @@ class PointToPoint {
   };
 
   void post(bool is_send, MessageSpec spec);
+  void start(bool is_send, MessageSpec spec);
   void start_send(MessageSpec spec);
   void start_receive(MessageSpec spec);
   static bool fits(const MessageSpec& receive, const Link& link, int64_t tag);
