@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -35,16 +36,30 @@ class ByteQueue {
 
   size_t size_bytes() const { return size_bytes_; }
   void append(const void* data, size_t count_bytes);
+  // Appends bytes that only count: whoever takes them gets no values.
+  void append_blank(size_t count_bytes);
   // Removes `count_bytes` (at most size_bytes()) from the front into `data`; null throws them away.
+  // Where bytes are blank, `data` stays as it is.
   void take(void* data, size_t count_bytes);
 
  private:
+  // In positions of the whole stream.
+  struct Blank {
+    uint64_t begin;
+    uint64_t end;
+  };
+
+  void take_stored(unsigned char* into, size_t count_bytes);
+
   ByteChunkPool* pool_;
   ByteChunk* head_ = nullptr;
   ByteChunk* tail_ = nullptr;
   size_t head_offset_bytes_ = 0;  // already taken from head_
   size_t tail_used_bytes_ = ByteChunk::kBytes;
   size_t size_bytes_ = 0;
+  uint64_t taken_bytes_ = 0;
+  std::vector<Blank> blanks_;  // ahead of what was taken, in order, from first_blank_ on
+  size_t first_blank_ = 0;
 };
 
 }  // namespace mccl::sim

@@ -1,10 +1,11 @@
-// How a segment travels. The egress port of its node takes it when the port is free: wires of a
-// node that have bytes take turns, one segment each, so that a control frame waits for at most one
-// segment of every other wire and never behind their queues. Its first byte reaches the receiver's
-// ingress port one latency after it started; the ingress port serves segments in that order, each
-// as soon as its first byte is there and the one before is through; when the last byte is through,
-// the segment is readable. So an idle path costs latency + bytes / rate, and two senders to one
-// node share its rate.
+// How a segment travels. A segment is a part of a write and ends at the latest with a long piece of
+// it, such as the bytes of a message. The egress port of its node takes it when the port is free:
+// wires of a node that have bytes take turns, one segment each, so that a control frame waits for
+// at most one segment of every other wire and never behind their queues. Its first byte reaches the
+// receiver's ingress port one latency after it started; the ingress port serves segments in that
+// order, each as soon as its first byte is there and the one before is through; when the last byte
+// is through, the segment is readable. So an idle path costs latency + bytes / rate, and two
+// senders to one node share its rate.
 //
 // Between two switches the first byte passes the sender's uplink and the receiver's downlink on its
 // way to the ingress port: it goes on at once where these are free, else behind all that came
@@ -28,6 +29,8 @@
 namespace mccl::sim {
 namespace {
 
+// Heads of messages are shorter, slices longer.
+constexpr size_t kLongPieceBytes = 1024;
 constexpr std::string_view kScheme = "sim://";
 
 std::optional<NodeIndex> parse_address(std::string_view address) {
@@ -165,6 +168,21 @@ size_t Network::draw_segment_bytes(size_t available_bytes) {
   return std::min(segment_bytes, available_bytes);
 }
 
+// What is left of the part of a write that is being sent.
+size_t Network::unsent_part_bytes(const WireEnd& end) const {
+  return static_cast<size_t>(end.part_ends[end.first_part_end] - end.sent_bytes);
+}
+
+void Network::forget_sent_parts(WireEnd& end) {
+  while (end.first_part_end < end.part_ends.size() &&
+         end.part_ends[end.first_part_end] <= end.sent_bytes)
+    ++end.first_part_end;
+  if (end.first_part_end * 2 < end.part_ends.size()) return;
+  const auto first = end.part_ends.begin();
+  end.part_ends.erase(first, first + static_cast<ptrdiff_t>(end.first_part_end));
+  end.first_part_end = 0;
+}
+
 uint32_t Network::add_segment(const Segment& segment) {
   if (free_segments_.empty()) {
     segments_.push_back(segment);
@@ -266,7 +284,7 @@ void Network::use_port(NodeIndex node) {
       end.wants_writable = false;
       report(index, false, true);
     } else if (end.unsent_bytes() > 0) {
-      start_segment(index, draw_segment_bytes(end.unsent_bytes()));
+      start_segment(index, draw_segment_bytes(unsent_part_bytes(end)));
       if (end.unsent_bytes() > 0) enqueue_sender(index);
     }
   }
@@ -284,6 +302,7 @@ void Network::start_segment(EndIndex index, size_t segment_bytes) {
   node.turn = kNone;
   node.bytes_sent += segment_bytes;
   end.sent_bytes += segment_bytes;
+  forget_sent_parts(end);
   events_.push(node.egress.pass(clock_.now(), segment_bytes), EventKind::PortFree, end.node);
   launch(SegmentKind::Data, end.node, end.peer, segment_bytes);
   const bool is_half_empty = end.unsent_bytes() <= options_.queue_bytes_max / 2;
@@ -382,10 +401,15 @@ Result<size_t> Network::write(EndIndex index, std::span<const iovec> pieces) {
   size_t left_bytes = taken_bytes;
   for (const iovec& piece : pieces) {
     const size_t part_bytes = std::min(left_bytes, piece.iov_len);
-    if (part_bytes > 0) end.bytes.append(piece.iov_base, part_bytes);
+    const bool is_blank =
+        options_.carried_bytes_max > 0 && piece.iov_len > options_.carried_bytes_max;
+    if (is_blank) end.bytes.append_blank(part_bytes);
+    if (!is_blank && part_bytes > 0) end.bytes.append(piece.iov_base, part_bytes);
     left_bytes -= part_bytes;
+    end.written_bytes += part_bytes;
+    const bool is_end = piece.iov_len >= kLongPieceBytes || left_bytes == 0;
+    if (part_bytes > 0 && is_end) end.part_ends.push_back(end.written_bytes);
   }
-  end.written_bytes += taken_bytes;
   end.wants_writable = taken_bytes < asked_bytes;
   if (options_.reads_late) {
     if (taken_bytes > 0) start_segment(index, taken_bytes);

@@ -107,6 +107,11 @@ class Network {
     uint64_t sent_bytes = 0;
     uint64_t delivered_bytes = 0;
     uint64_t read_bytes = 0;
+    // Ends of writes, and of their long pieces, that are not sent yet: segments do not reach over
+    // these marks, so that a message is readable when its last byte is there, not when the next
+    // one's is.
+    std::vector<uint64_t> part_ends;
+    size_t first_part_end = 0;
     size_t unsent_bytes() const { return static_cast<size_t>(written_bytes - sent_bytes); }
     size_t unread_bytes() const { return static_cast<size_t>(delivered_bytes - read_bytes); }
   };
@@ -133,6 +138,8 @@ class Network {
   void report(EndIndex index, bool readable, bool writable);
   TimeNs draw_latency();
   size_t draw_segment_bytes(size_t available_bytes);
+  size_t unsent_part_bytes(const WireEnd& end) const;
+  void forget_sent_parts(WireEnd& end);
   uint32_t add_segment(const Segment& segment);
   void launch(SegmentKind kind, NodeIndex from, EndIndex receiver, size_t segment_bytes);
   void arrive(uint32_t segment_index);

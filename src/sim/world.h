@@ -33,10 +33,12 @@ struct WorldOptions {
   size_t segment_bytes_min = 0;          // 0: as much as was written; else segments are cut to a
                                          // random size in [min, max] (1, 1: one byte at a time)
   size_t queue_bytes_max = 4 << 20;      // bytes a wire takes before write() returns 0
-  int nodes_per_switch = 0;              // 0: one switch for all
-  int uplink_ports = 0;     // a switch's uplink runs at so many times B; 0: it is never the limit
-  bool reads_late = false;  // a wire captures written bytes as late as it may: write()
-                            // takes only what the port can send at once
+  size_t carried_bytes_max = 0;  // longer pieces of a write take their time but carry no values:
+                                 // for figures, where results do not matter. 0: all are carried
+  int nodes_per_switch = 0;  // 0: one switch for all
+  int uplink_ports = 0;      // a switch's uplink runs at so many times B; 0: it is never the limit
+  bool reads_late = false;   // a wire captures written bytes as late as it may: write()
+                             // takes only what the port can send at once
 };
 
 class World {

@@ -86,6 +86,33 @@ TEST(Arrival, ASmallWriteWaitsForOneSegmentOfABusyWireNotForItsQueue) {
   EXPECT_EQ(left.arrivals().back().time, 111'010);
 }
 
+TEST(Arrival, ASegmentEndsWithItsWrite) {
+  World world(plain_link());
+  TalkingNode sender(world), receiver(world);
+  sender.connect(receiver, kA);
+  sender.send_at(10'000, kA, std::string(500, 'x'));
+  sender.send_at(10'100, kA, std::string(300, 'y'));
+  sender.send_at(10'200, kA, std::string(400, 'z'));
+  world.run(never);
+  EXPECT_THAT(receiver.arrivals(),
+              ElementsAre(Arrival{11'500, kAccepted, 500}, Arrival{11'800, kAccepted, 300},
+                          Arrival{12'200, kAccepted, 400}));
+}
+
+TEST(Arrival, PiecesThatAreNotCarriedTakeTheirTime) {
+  WorldOptions options = plain_link();
+  options.carried_bytes_max = 400;
+  World world(options);
+  TalkingNode sender(world), receiver(world);
+  sender.connect(receiver, kA);
+  sender.send_at(10'000, kA, std::string(400, 'x'));
+  sender.send_at(10'000, kA, std::string(500, 'y'));
+  world.run(never);
+  EXPECT_THAT(receiver.arrivals(),
+              ElementsAre(Arrival{11'400, kAccepted, 400}, Arrival{11'900, kAccepted, 500}));
+  EXPECT_EQ(receiver.text(kAccepted).substr(0, 400), std::string(400, 'x'));
+}
+
 TEST(Arrival, ManySmallSegmentsLoseNoBandwidthToRounding) {
   WorldOptions options = plain_link();
   options.bytes_per_second = 1'238'000'000;

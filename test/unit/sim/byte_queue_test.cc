@@ -39,6 +39,27 @@ TEST(ByteQueue, TakingIntoNullThrowsBytesAway) {
   EXPECT_EQ(std::string(rest, 2), "ef");
 }
 
+TEST(ByteQueue, BlankBytesCountButLeaveTheReadersMemoryAsItIs) {
+  ByteChunkPool pool;
+  ByteQueue queue(pool);
+  queue.append("ab", 2);
+  queue.append_blank(3);
+  queue.append("cd", 2);
+  queue.append_blank(2);
+  EXPECT_EQ(queue.size_bytes(), 9u);
+  std::string got = "123456";
+  queue.take(got.data(), 4);
+  EXPECT_EQ(got, "ab3456");
+  queue.take(got.data(), 2);
+  EXPECT_EQ(got, "ac3456");
+  queue.take(got.data(), 3);
+  EXPECT_EQ(got, "dc3456");
+  EXPECT_EQ(queue.size_bytes(), 0u);
+  queue.append("xy", 2);
+  queue.take(got.data(), 2);
+  EXPECT_EQ(got, "xy3456");
+}
+
 TEST(ByteQueueDeathTest, TakingMoreThanThereIsAborts) {
   ByteChunkPool pool;
   ByteQueue queue(pool);
