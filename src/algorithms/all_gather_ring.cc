@@ -6,6 +6,7 @@
 // Reference: Chan et al. 2007, "Collective communication: theory, practice, and experience".
 // Golden case: test/golden/algorithms/all_gather_ring.txt.
 #include "algorithms/catalog.h"
+#include "algorithms/ring_traffic.h"
 #include "mccl/language.h"
 
 namespace mccl {
@@ -34,6 +35,11 @@ AlgorithmCost cost(int rank_count) {
           .is_pipelined = true};
 }
 
+int64_t visit_traffic(int rank_count, const TrafficVisitor& visit) {
+  visit_ring_traffic(rank_count, rank_count - 1, visit);
+  return rank_count;
+}
+
 }  // namespace
 
 extern const Algorithm kAllGatherRing;
@@ -44,6 +50,7 @@ const Algorithm kAllGatherRing = {.name = "all_gather_ring",
                                   .channel_sets = 4,
                                   .reduces_in_rank_order = true,
                                   .cost = &cost,
-                                  .build = &build};
+                                  .build = &build,
+                                  .visit_traffic = &visit_traffic};
 
 }  // namespace mccl

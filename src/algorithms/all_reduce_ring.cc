@@ -9,6 +9,7 @@
 // Reference: Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms".
 // Golden case: test/golden/algorithms/all_reduce_ring.txt.
 #include "algorithms/catalog.h"
+#include "algorithms/ring_traffic.h"
 #include "mccl/language.h"
 
 namespace mccl {
@@ -42,6 +43,11 @@ AlgorithmCost cost(int rank_count) {
           .is_pipelined = true};
 }
 
+int64_t visit_traffic(int rank_count, const TrafficVisitor& visit) {
+  visit_ring_traffic(rank_count, 2 * (rank_count - 1), visit);
+  return rank_count;
+}
+
 }  // namespace
 
 extern const Algorithm kAllReduceRing;
@@ -52,6 +58,7 @@ const Algorithm kAllReduceRing = {.name = "all_reduce_ring",
                                   .channel_sets = 4,
                                   .reduces_in_rank_order = false,
                                   .cost = &cost,
-                                  .build = &build};
+                                  .build = &build,
+                                  .visit_traffic = &visit_traffic};
 
 }  // namespace mccl

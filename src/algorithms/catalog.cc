@@ -1,6 +1,9 @@
 #include "algorithms/catalog.h"
 
+#include <fmt/format.h>
+
 #include <array>
+#include <charconv>
 
 namespace mccl {
 
@@ -10,6 +13,7 @@ namespace mccl {
   X(kAllReduceRecursiveDoubling) \
   X(kAllReduceAllPairs)          \
   X(kAllReduceHalvingDoubling)   \
+  X(kAllReduceTwoLevelRing)      \
   X(kAllGatherRing)              \
   X(kAllGatherDirect)            \
   X(kBroadcastBinomialTree)      \
@@ -48,6 +52,56 @@ const Algorithm* find_algorithm(std::string_view name) {
   for (const Algorithm* algorithm : kCatalog)
     if (algorithm->name == name) return algorithm;
   return nullptr;
+}
+
+ProgramChoice default_program(const Algorithm& algorithm, int rank_count) {
+  const auto default_size = algorithm.groups.default_size;
+  return {&algorithm, default_size == nullptr ? 0 : default_size(rank_count)};
+}
+
+std::string to_string(const ProgramChoice& choice) {
+  if (choice.group_size == 0) return std::string(choice.algorithm->name);
+  return fmt::format("{}:{}", choice.algorithm->name, choice.group_size);
+}
+
+ProgramChoice find_choice(std::string_view name, std::span<const Algorithm* const> algorithms) {
+  const size_t colon = name.find(':');
+  int group_size = 0;
+  if (colon != std::string_view::npos) {
+    const std::string_view digits = name.substr(colon + 1);
+    const char* const end = digits.data() + digits.size();
+    const auto [stopped_at, error] = std::from_chars(digits.data(), end, group_size);
+    const bool is_canonical = error == std::errc() && stopped_at == end && digits.front() != '0';
+    if (!is_canonical || group_size < 1) return {};
+    name = name.substr(0, colon);
+  }
+  for (const Algorithm* algorithm : algorithms) {
+    const bool is_family = algorithm->groups.default_size != nullptr;
+    if (algorithm->name == name && is_family == (group_size > 0)) return {algorithm, group_size};
+  }
+  return {};
+}
+
+Status check_rank_count(const ProgramChoice& choice, int rank_count) {
+  const Algorithm& algorithm = *choice.algorithm;
+  if (rank_count > algorithm.rank_count_max)
+    return {StatusCode::Unsupported,
+            fmt::format("it serves at most {} ranks, the communicator has {}",
+                        algorithm.rank_count_max, rank_count)};
+  if (choice.group_size == 0) return Status::ok();
+  return algorithm.groups.check_size(rank_count, choice.group_size);
+}
+
+AlgorithmCost program_cost(const ProgramChoice& choice, int rank_count) {
+  const Algorithm& algorithm = *choice.algorithm;
+  return choice.group_size == 0 ? algorithm.cost(rank_count)
+                                : algorithm.groups.cost(rank_count, choice.group_size);
+}
+
+Result<Program> build_program(const ProgramChoice& choice, int rank_count) {
+  const Algorithm& algorithm = *choice.algorithm;
+  return choice.group_size == 0 ? algorithm.build(rank_count)
+                                : algorithm.groups.build(rank_count, choice.group_size);
 }
 
 }  // namespace mccl

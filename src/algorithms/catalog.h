@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "mccl/program.h"
 #include "mccl/status.h"
@@ -14,6 +17,14 @@ namespace mccl {
 struct Fraction {
   int64_t numerator = 0;
   int64_t denominator = 1;
+};
+
+// A part of a pipelined program that begins when the part before it ends, slice by slice.
+struct PipelinePhase {
+  int hops = 0;            // of AlgorithmCost::hops, as are the following
+  int message_chunks = 1;  // of its largest message
+  Fraction bytes_moved;
+  Fraction bytes_reduced;
 };
 
 // Closed form, a test compares it with the lowered program for small rank counts. S = bytes of a
@@ -28,6 +39,22 @@ struct AlgorithmCost {
   Fraction bytes_reduced;     // by the busiest rank, over S
   Fraction scratch_bytes;     // of the hungriest rank, over S
   bool is_pipelined = false;  // every hop forwards slice by slice what arrives (cost_model.h)
+  std::vector<PipelinePhase> phases = {};  // of a pipelined program; empty: it is one
+};
+
+// Called with every pair of ranks between which bytes travel, and how many: in chunks.
+using TrafficVisitor = std::function<void(int from, int to, int64_t chunk_count)>;
+
+// An algorithm that comes in groups of ranks: a family with one program per group size, called
+// "all_reduce_two_level_ring:20". `cost` and `build` of its Algorithm are those of the default
+// size. Group k holds ranks k * group_size and up.
+struct GroupFamily {
+  int (*default_size)(int rank_count) = nullptr;  // null: the algorithm is no family
+  // Unsupported, with the reason, where there is no program; the others require Ok.
+  Status (*check_size)(int rank_count, int group_size) = nullptr;
+  AlgorithmCost (*cost)(int rank_count, int group_size) = nullptr;
+  Result<Program> (*build)(int rank_count, int group_size) = nullptr;
+  int64_t (*visit_traffic)(int rank_count, int group_size, const TrafficVisitor&) = nullptr;
 };
 
 struct Algorithm {
@@ -46,7 +73,35 @@ struct Algorithm {
   bool needs_equal_blocks = false;
   AlgorithmCost (*cost)(int rank_count);
   Result<Program> (*build)(int rank_count);  // 1 <= rank_count <= rank_count_max
+  // Optional: what travels between which ranks; the number of chunks in S. Null: the planner takes
+  // it that every byte may pass an uplink.
+  int64_t (*visit_traffic)(int rank_count, const TrafficVisitor&) = nullptr;
+  GroupFamily groups = {};  // of a family only
 };
+
+// What a plan names: an algorithm, and of a family the size of the groups.
+struct ProgramChoice {
+  const Algorithm* algorithm = nullptr;  // lives for ever
+  int group_size = 0;                    // 0: no family
+  bool operator==(const ProgramChoice&) const = default;
+};
+
+// The algorithm, and its default group size if it is a family.
+ProgramChoice default_program(const Algorithm& algorithm, int rank_count);
+
+// "all_reduce_ring", "all_reduce_two_level_ring:20".
+std::string to_string(const ProgramChoice& choice);
+
+// Inverse of to_string. Its algorithm is null where `algorithms` has none of that name, a family
+// comes without a size, or another algorithm with one. Says nothing about rank counts.
+ProgramChoice find_choice(std::string_view name, std::span<const Algorithm* const> algorithms);
+
+// Unsupported, with the reason, when the choice has no program for so many ranks.
+Status check_rank_count(const ProgramChoice& choice, int rank_count);
+
+// For rank counts that check_rank_count() admits.
+AlgorithmCost program_cost(const ProgramChoice& choice, int rank_count);
+Result<Program> build_program(const ProgramChoice& choice, int rank_count);
 
 // In catalogue order, which is also the order of ties. Pointers live for ever.
 std::span<const Algorithm* const> catalog();

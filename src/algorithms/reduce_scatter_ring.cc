@@ -8,6 +8,7 @@
 // Reference: Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms" (its first half).
 // Golden case: test/golden/algorithms/reduce_scatter_ring.txt.
 #include "algorithms/catalog.h"
+#include "algorithms/ring_traffic.h"
 #include "mccl/language.h"
 
 namespace mccl {
@@ -39,6 +40,11 @@ AlgorithmCost cost(int rank_count) {
           .is_pipelined = true};
 }
 
+int64_t visit_traffic(int rank_count, const TrafficVisitor& visit) {
+  visit_ring_traffic(rank_count, rank_count - 1, visit);
+  return rank_count;
+}
+
 }  // namespace
 
 extern const Algorithm kReduceScatterRing;
@@ -49,6 +55,7 @@ const Algorithm kReduceScatterRing = {.name = "reduce_scatter_ring",
                                       .channel_sets = 4,
                                       .reduces_in_rank_order = false,
                                       .cost = &cost,
-                                      .build = &build};
+                                      .build = &build,
+                                      .visit_traffic = &visit_traffic};
 
 }  // namespace mccl

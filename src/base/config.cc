@@ -22,6 +22,8 @@ constexpr int kPortMax = 65535;
 constexpr int64_t kSocketBufferMax = int64_t{1} << 30;  // the kernel takes an int
 constexpr int64_t kParkLimitMin = int64_t{1} << 16;     // two small messages per stream fit
 constexpr int64_t kParkLimitMax = int64_t{1} << 40;
+constexpr int kUplinkPortsMax = 4096;  // far above any switch
+constexpr size_t kSwitchNameMax = 64;
 constexpr double kSecondsMax = 1e7;  // about four months; far below what TimeNs can hold
 
 constexpr std::array<std::string_view, 4> kProfileNames = {"auto", "loopback", "lan", "paper"};
@@ -314,6 +316,46 @@ SettingRow socket_interface_row() {
           .write = [](const Config& config) { return config.socket_interfaces; }};
 }
 
+bool parse_switch_name(std::string_view text, Config* config) {
+  const bool is_printable = std::all_of(text.begin(), text.end(),
+                                        [](char letter) { return letter > ' ' && letter <= '~'; });
+  if (!is_printable || text.size() > kSwitchNameMax) return false;
+  config->switch_name = text;
+  return true;
+}
+
+SettingRow switch_row() {
+  return {.name = "MCCL_SWITCH",
+          .type = "a name of at most 64 printable characters without blanks",
+          .unit = "",
+          .scope = SettingScope::Local,
+          .effect =
+              "The network switch that this rank's host is plugged into: equal names, one switch. "
+              "All ranks name one, or none does. Unset: all stand at one switch.",
+          .fallbacks = {},
+          .parse = parse_switch_name,
+          .write = [](const Config& config) { return config.switch_name; }};
+}
+
+SettingRow uplink_ports_row() {
+  return {.name = "MCCL_UPLINK_PORTS",
+          .type = "0 to 4096",
+          .unit = "ports",
+          .scope = SettingScope::Job,
+          .effect =
+              "How many hosts at full speed the uplink of a switch (MCCL_SWITCH) carries in each "
+              "direction; algorithms are chosen by it. 0: as many as there are.",
+          .fallbacks = {},
+          .parse =
+              [](std::string_view text, Config* config) {
+                const std::optional<int> ports = parse_number<int>(text);
+                if (!ports || *ports < 0 || *ports > kUplinkPortsMax) return false;
+                config->uplink_ports = *ports;
+                return true;
+              },
+          .write = [](const Config& config) { return std::to_string(config.uplink_ports); }};
+}
+
 SettingRow timeout_row() {
   return {.name = "MCCL_TIMEOUT",
           .type = "a number from 0.001 to 10000000",
@@ -392,8 +434,8 @@ std::span<const SettingRow> settings() {
   static const std::vector<SettingRow> rows = {
       algorithm_row(), algorithm_strict_row(), deterministic_row(),    device_wait_row(),
       log_row(),       park_limit_row(),       peer_timeout_row(),     port_range_row(),
-      profile_row(),   socket_buffer_row(),    socket_interface_row(), timeout_row(),
-      unified_row()};
+      profile_row(),   socket_buffer_row(),    socket_interface_row(), switch_row(),
+      timeout_row(),   unified_row(),          uplink_ports_row()};
   return rows;
 }
 

@@ -56,6 +56,10 @@ struct Config {
   bool is_unified_in_place = true;
   LogLevel log_level = LogLevel::Info;  // one start-up line and notices
   CostProfile cost_profile = CostProfile::Auto;
+  // The switch that this rank's host stands at. Empty: all ranks stand at one.
+  std::string switch_name;
+  // What a switch's uplink carries in each direction, in ports of a host. 0: it is never the limit.
+  int uplink_ports = 0;
 
   bool operator==(const Config&) const = default;
 };

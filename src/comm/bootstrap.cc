@@ -21,6 +21,7 @@ Json to_json(const RankRecord& record) {
           {"host_id", record.host_id},
           {"kernel_id", record.kernel_id},
           {"pid", record.pid},
+          {"switch", record.switch_name},
           {"settings", record.settings},
           {"version", record.version}};
 }
@@ -34,6 +35,7 @@ RankRecord record_from(const Json& json) {
   record.host_id = json.at("host_id").get<std::string>();
   record.kernel_id = json.at("kernel_id").get<std::string>();
   record.pid = json.at("pid").get<int64_t>();
+  record.switch_name = json.at("switch").get<std::string>();
   record.settings = json.at("settings").get<std::string>();
   record.version = json.at("version").get<std::string>();
   return record;
@@ -69,8 +71,8 @@ std::string first_difference(const std::string& left, const std::string& right) 
 bool RankRecord::operator==(const RankRecord& other) const {
   const auto fields = [](const RankRecord& record) {
     return std::tie(record.peer.process_id, record.peer.token, record.peer.address,
-                    record.host_name, record.host_id, record.kernel_id, record.pid, record.settings,
-                    record.version);
+                    record.host_name, record.host_id, record.kernel_id, record.pid,
+                    record.switch_name, record.settings, record.version);
   };
   return fields(*this) == fields(other);
 }
@@ -165,6 +167,13 @@ Status Bootstrap::check_settings(const std::vector<RankRecord>& ranks) const {
           fmt::format("rank 0 and rank {} (host {}) have different settings: {}; settings "
                       "of scope job must agree",
                       rank, other.host_name, first_difference(first.settings, other.settings)));
+    if (other.switch_name.empty() != first.switch_name.empty())
+      return Status(
+          StatusCode::Mismatch,
+          fmt::format("rank 0 (host {}) has MCCL_SWITCH=\"{}\", rank {} (host {}) has \"{}\"; "
+                      "name the switch on all ranks or on none",
+                      first.host_name, first.switch_name, rank, other.host_name,
+                      other.switch_name));
   }
   return Status::ok();
 }

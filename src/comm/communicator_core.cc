@@ -78,9 +78,15 @@ Topology topology_of(const std::vector<RankRecord>& ranks) {
   topology.rank_count = static_cast<int>(ranks.size());
   topology.host_of_rank.clear();
   std::map<std::string, int> hosts;
-  for (const RankRecord& record : ranks)
+  std::map<std::string, int> switches;
+  for (const RankRecord& record : ranks) {
     topology.host_of_rank.push_back(
         hosts.try_emplace(record.host_id, static_cast<int>(hosts.size())).first->second);
+    if (!record.switch_name.empty())
+      topology.switch_of_rank.push_back(
+          switches.try_emplace(record.switch_name, static_cast<int>(switches.size()))
+              .first->second);
+  }
   topology.host_count = static_cast<int>(hosts.size());
   return topology;
 }
@@ -209,13 +215,13 @@ Result<CommunicatorCore::Plan*> CommunicatorCore::find_plan(Collective collectiv
   if (!entry.is_ok()) return entry.status();
   const auto found = plans_.find(entry.value());
   if (found != plans_.end()) return &found->second;
-  const Algorithm* algorithm = find_algorithm(entry.value()->algorithm);
-  MCCL_CHECK(algorithm != nullptr);
-  Result<std::shared_ptr<const ProvenProgram>> program = find_program(*algorithm);
+  const ProgramChoice choice = find_choice(entry.value()->algorithm, catalog());
+  MCCL_CHECK(choice.algorithm != nullptr);
+  Result<std::shared_ptr<const ProvenProgram>> program = find_program(choice);
   if (!program.is_ok()) return program.status();
   Plan plan;
   plan.entry = entry.value();
-  plan.algorithm = algorithm;
+  plan.algorithm = choice.algorithm;
   plan.program = program.value();
   plan.shape = measure_shape(plan.program->program());
   plan.hash = plan_hash(*plan.entry, collective, rank_count());
@@ -225,10 +231,10 @@ Result<CommunicatorCore::Plan*> CommunicatorCore::find_plan(Collective collectiv
 }
 
 Result<std::shared_ptr<const ProvenProgram>> CommunicatorCore::find_program(
-    const Algorithm& algorithm) {
+    const ProgramChoice& choice) {
   const std::shared_ptr<const ProvenProgram>& forced = endpoint_.program();
-  if (forced == nullptr || forced->program().collective != algorithm.collective)
-    return endpoint_.prover().find(algorithm, rank_count());
+  if (forced == nullptr || forced->program().collective != choice.algorithm->collective)
+    return endpoint_.prover().find(choice, rank_count());
   if (forced->program().rank_count() == rank_count()) return forced;
   return Status(StatusCode::InvalidArgument,
                 fmt::format("program {} is for {} ranks, the communicator has {}",

@@ -88,7 +88,7 @@ class CommunicatorCore {
 
   // With the engine held:
   Result<Plan*> find_plan(Collective collective, int64_t bytes);
-  Result<std::shared_ptr<const ProvenProgram>> find_program(const Algorithm& algorithm);
+  Result<std::shared_ptr<const ProvenProgram>> find_program(const ProgramChoice& choice);
   Result<CallPlan> cut(const Call& call, const Plan& plan) const;
   const std::shared_ptr<const RankCode>& find_code(Plan& plan, int root);
   Result<const std::vector<LaneStreams>*> find_streams(const Plan& plan, const RankCode& code,

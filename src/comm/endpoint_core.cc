@@ -91,6 +91,7 @@ void EndpointCore::start(WireContext& wires, const Clock& clock, uint64_t proces
   wires_ = &wires;
   record_.peer = {process_id, token, wires.address()};
   record_.pid = getpid();
+  record_.switch_name = config_.switch_name;
   record_.settings = job_settings_text(config_);
   record_.version = kVersion;
   engine_ = std::make_unique<Engine>(wires, clock, device_, process_id, token);

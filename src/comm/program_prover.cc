@@ -30,17 +30,19 @@ Result<std::shared_ptr<const ProvenProgram>> ProgramProver::prove(Program progra
       new ProvenProgram(std::move(program), std::move(verdict.proof)));
 }
 
-Result<std::shared_ptr<const ProvenProgram>> ProgramProver::find(const Algorithm& algorithm,
+Result<std::shared_ptr<const ProvenProgram>> ProgramProver::find(const ProgramChoice& choice,
                                                                  int rank_count) {
-  std::shared_ptr<const ProvenProgram>& proven = proven_[{&algorithm, rank_count}];
+  const Algorithm& algorithm = *choice.algorithm;
+  std::shared_ptr<const ProvenProgram>& proven =
+      proven_[{&algorithm, choice.group_size, rank_count}];
   if (proven != nullptr) return proven;
-  Result<Program> program = algorithm.build(rank_count);
+  Result<Program> program = build_program(choice, rank_count);
   if (!program.is_ok()) return program.status();
   Result<std::shared_ptr<const ProvenProgram>> result = prove(std::move(program).value());
   if (!result.is_ok()) return result;
   if (algorithm.reduces_in_rank_order && !reduces_in_rank_order(*result.value()))
     return Status(StatusCode::NotProven,
-                  "program " + std::string(algorithm.name) +
+                  "program " + to_string(choice) +
                       " claims to reduce in rank order, rounding once, and does not: it does not "
                       "run");
   proven = result.value();

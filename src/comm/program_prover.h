@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 
 #include "algorithms/catalog.h"
 #include "ir/proven_program.h"
@@ -17,12 +18,13 @@ class ProgramProver {
   // NotProven with the verifier's findings when it says no.
   static Result<std::shared_ptr<const ProvenProgram>> prove(Program program);
 
-  // The catalogue's program for `rank_count` ranks, built and judged at first use, kept afterwards.
-  // Not thread-safe.
-  Result<std::shared_ptr<const ProvenProgram>> find(const Algorithm& algorithm, int rank_count);
+  // The choice's program for `rank_count` ranks, which it serves; built and judged at first use,
+  // kept afterwards. Not thread-safe.
+  Result<std::shared_ptr<const ProvenProgram>> find(const ProgramChoice& choice, int rank_count);
 
  private:
-  std::map<std::pair<const Algorithm*, int>, std::shared_ptr<const ProvenProgram>> proven_;
+  // By algorithm, group size and rank count.
+  std::map<std::tuple<const Algorithm*, int, int>, std::shared_ptr<const ProvenProgram>> proven_;
 };
 
 }  // namespace mccl

@@ -5,6 +5,17 @@
 #include "base/check.h"
 
 namespace mccl {
+namespace {
+
+// The rank tells what its world is like, as a host's setting would, unless it was told otherwise.
+Config config_of(int rank, const sim::WorldOptions& world, Config config) {
+  if (world.nodes_per_switch == 0 || !config.switch_name.empty()) return config;
+  config.switch_name = "switch" + std::to_string(rank / world.nodes_per_switch);
+  if (config.uplink_ports == 0) config.uplink_ports = world.uplink_ports;
+  return config;
+}
+
+}  // namespace
 
 SimulatedGroup::SimulatedGroup(int rank_count, const sim::WorldOptions& world,
                                SimulatedGroupOptions options)
@@ -18,7 +29,8 @@ SimulatedGroup::SimulatedGroup(int rank_count, const sim::WorldOptions& world,
     // Any order of process ids must do: who connects depends on them.
     const uint64_t process_id = (static_cast<uint64_t>(rank) * 7919 + 13) % 100'003 + 1;
     std::unique_ptr<EndpointCore> core = EndpointCore::create_passive(
-        world_.wires(node), world_.clock(), options.config, process_id, options.prover);
+        world_.wires(node), world_.clock(), config_of(rank, world, options.config), process_id,
+        options.prover);
     core->override_program(options.program);
     if (options.observer) core->observe_steps(options.observer(rank));
     endpoints_.push_back(std::make_unique<Endpoint>(std::move(core)));

@@ -17,7 +17,7 @@
 namespace mccl {
 
 struct SimulatedGroupOptions {
-  Config config = {};                                 // of every rank
+  Config config = {};  // of every rank; switches and uplinks are the world's where it has none
   std::optional<PlanPortions> portions = {};          // instead of those of the link profile
   std::optional<LinkCosts> costs = {};                // instead of the profile's, to plan by
   std::shared_ptr<ProgramProver> prover = {};         // shared with other groups; null: its own

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 
 namespace mccl {
 namespace {
@@ -35,6 +36,22 @@ std::string_view name_after_collective(const Algorithm& algorithm) {
   return algorithm.name.substr(prefix.size() + 1);
 }
 
+// "two_level_ring:20" in its parts; size 0: without one, -1: not a size.
+struct SizedName {
+  std::string_view base;
+  int group_size = 0;
+};
+
+SizedName split_size(std::string_view name) {
+  const size_t colon = name.find(':');
+  if (colon == std::string_view::npos) return {name, 0};
+  const std::string_view digits = name.substr(colon + 1);
+  int size = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
+  const bool is_size = error == std::errc() && end == digits.data() + digits.size() && size > 0;
+  return {name.substr(0, colon), is_size ? size : -1};
+}
+
 bool matches_any(std::string_view name, std::span<const Algorithm* const> algorithms) {
   return std::any_of(algorithms.begin(), algorithms.end(),
                      [&](const Algorithm* algorithm) { return name_matches(name, *algorithm); });
@@ -45,12 +62,12 @@ Status check_name(std::string_view name, std::span<const Algorithm* const> algor
   if (name.find('^') != std::string_view::npos)
     return {StatusCode::InvalidArgument,
             fmt::format("MCCL_ALGO: '^' in \"{}\"; one leading '^' excludes the whole list", name)};
+  if (matches_any(name, algorithms)) return Status::ok();
   if (name.find_first_of(":;") != std::string_view::npos)
     return {StatusCode::InvalidArgument,
             fmt::format("MCCL_ALGO: \"{}\"; lists per collective are not served, name the programs "
                         "instead, for example all_reduce_ring",
                         name)};
-  if (matches_any(name, algorithms)) return Status::ok();
   if (std::find(kForeignNames.begin(), kForeignNames.end(), name) != kForeignNames.end())
     return Status::ok();
   std::string known;
@@ -89,14 +106,28 @@ std::string to_string(const AlgorithmList& list) {
 }
 
 bool name_matches(std::string_view name, const Algorithm& algorithm) {
+  const auto [base, group_size] = split_size(name);
+  const bool is_family = algorithm.groups.default_size != nullptr;
+  if (group_size < 0 || (group_size > 0 && !is_family)) return false;
   const std::string_view short_name = name_after_collective(algorithm);
-  if (name == algorithm.name || (!short_name.empty() && name == short_name)) return true;
-  return name == "tree" && (short_name == "recursive_doubling" || short_name.ends_with("_tree"));
+  if (base == algorithm.name || (!short_name.empty() && base == short_name)) return true;
+  return base == "tree" && (short_name == "recursive_doubling" || short_name.ends_with("_tree"));
 }
 
-bool list_mentions(const AlgorithmList& list, const Algorithm& algorithm) {
-  return std::any_of(list.names.begin(), list.names.end(),
-                     [&](const std::string& name) { return name_matches(name, algorithm); });
+bool list_mentions(const AlgorithmList& list, const ProgramChoice& choice) {
+  return std::any_of(list.names.begin(), list.names.end(), [&](const std::string& name) {
+    const int group_size = split_size(name).group_size;
+    return name_matches(name, *choice.algorithm) &&
+           (group_size == 0 || group_size == choice.group_size);
+  });
+}
+
+std::vector<int> named_group_sizes(const AlgorithmList& list, const Algorithm& family) {
+  std::vector<int> sizes;
+  for (const std::string& name : list.names)
+    if (const int size = split_size(name).group_size; size > 0 && name_matches(name, family))
+      sizes.push_back(size);
+  return sizes;
 }
 
 std::vector<std::string> unmatched_names(const AlgorithmList& list,

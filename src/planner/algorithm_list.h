@@ -3,10 +3,10 @@
 //   list := ["^"] name ("," name)*
 //
 // Case does not matter. A name is a program's full name ("all_reduce_ring"), the part after its
-// collective ("ring", "all_pairs"), or "tree" (recursive doubling and the binomial trees). A
-// leading
-// "^" excludes the listed programs instead of admitting only them. A list restricts a collective
-// only if one of its names is a program of that collective.
+// collective ("ring", "all_pairs"), or "tree" (recursive doubling and the binomial trees). The name
+// of a family may carry a group size ("two_level_ring:20"), without it all sizes are meant. A
+// leading "^" excludes the listed programs instead of admitting only them. A list restricts a
+// collective only if one of its names is a program of that collective.
 #pragma once
 
 #include <span>
@@ -34,10 +34,14 @@ Result<AlgorithmList> parse_algorithm_list(std::string_view text,
 // "^tree,ring": the canonical spelling.
 std::string to_string(const AlgorithmList& list);
 
+// Whether `name` means the algorithm; of a family, whatever the size.
 bool name_matches(std::string_view name, const Algorithm& algorithm);
 
-// Whether any name of the list is `algorithm`; says nothing about is_exclusion.
-bool list_mentions(const AlgorithmList& list, const Algorithm& algorithm);
+// Whether any name of the list means the choice; says nothing about is_exclusion.
+bool list_mentions(const AlgorithmList& list, const ProgramChoice& choice);
+
+// The sizes with which the list names the family.
+std::vector<int> named_group_sizes(const AlgorithmList& list, const Algorithm& family);
 
 // Names of the list that match no program of `algorithms` (NCCL's own).
 std::vector<std::string> unmatched_names(const AlgorithmList& list,

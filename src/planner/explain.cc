@@ -55,8 +55,9 @@ const CollectivePlan* find_plan(const PlanTable& table, Collective collective) {
 }
 
 CandidateExplanation describe(const Candidate& candidate, const PlanTable& table, int64_t bytes) {
-  CandidateExplanation text{.algorithm = std::string(candidate.algorithm->name),
+  CandidateExplanation text{.algorithm = candidate.name,
                             .cost = {},
+                            .channel_sets = candidate.choice.algorithm->channel_sets,
                             .verdict = candidate.reason,
                             .remedy = candidate.remedy};
   text.has_cost = candidate.rule != PlanRule::RankCount;
@@ -109,15 +110,20 @@ Explanation explain(const PlanTable& table, Collective collective, int64_t bytes
 }
 
 std::string to_string(const Explanation& explanation) {
-  std::string text = fmt::format("{} of {} bytes on {} ranks, profile {} (times are modelled)\n",
-                                 collective_name(explanation.collective), explanation.bytes,
-                                 explanation.rank_count, explanation.profile);
+  std::string text = fmt::format(
+      "{} of {} bytes on {} ranks, profile {} (times are modelled, "
+      "of one operation alone)\n",
+      collective_name(explanation.collective), explanation.bytes, explanation.rank_count,
+      explanation.profile);
   if (!explanation.rejection.empty()) text += fmt::format("{}\n", explanation.rejection);
   for (const std::string& name : explanation.ignored_names)
     text += fmt::format("MCCL_ALGO: {} is not a program of this library, ignored\n", name);
   for (const CandidateExplanation& candidate : explanation.candidates) {
     text += fmt::format("{} {}\n", candidate.is_chosen ? "*" : " ", candidate.algorithm);
     if (candidate.has_cost) text += fmt::format("    cost: {}\n", to_string(candidate.cost));
+    if (candidate.has_cost && candidate.channel_sets > 1)
+      text += fmt::format("    in a row: operations overlap, rotating over {} channel sets\n",
+                          candidate.channel_sets);
     text +=
         fmt::format("    {}: {}\n", candidate.is_chosen ? "chosen" : "rejected", candidate.verdict);
     if (!candidate.remedy.empty()) text += fmt::format("    would do: {}\n", candidate.remedy);

@@ -16,7 +16,8 @@ struct CandidateExplanation {
   std::string algorithm;
   bool is_chosen = false;
   bool has_cost = false;  // false: the program does not serve the rank count
-  CostTerms cost;         // modelled
+  CostTerms cost;         // modelled, of one operation alone: what the choice is made by
+  int channel_sets = 1;   // operations in a row rotate over them
   std::string verdict;    // chosen: the entry's reason; else the first rule that rejected it
   std::string remedy;     // chosen: empty; else the smallest change that satisfies that rule
 };

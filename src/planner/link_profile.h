@@ -53,6 +53,8 @@ constexpr int64_t kWholeMessageBytes = 256 * 1024;
 constexpr int64_t kPaperSwitchBytes = 262'144;
 // MCCL_PARK_LIMIT unless it is set.
 constexpr int64_t kParkLimitBytesDefault = int64_t{256} << 20;
+// Far above any switch.
+constexpr int kUplinkPortsMax = 4096;
 // Every open stream of a posted operation owns so many messages (law L2.4).
 constexpr int64_t kMessagesOwnedPerStream = 2;
 

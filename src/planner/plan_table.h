@@ -19,7 +19,7 @@ namespace mccl {
 
 // Which program, and in what portions. T, m and the slice of a call follow from it (call_plan.h).
 struct PlanEntry {
-  std::string algorithm;     // catalogue name
+  std::string algorithm;     // as find_choice() reads it: of a family with its group size
   int64_t window_bytes = 0;  // W of law L1, for one stream, in whole slices
   int64_t slice_bytes = 0;   // the longest slice; a multiple of 64
   int64_t frame_bytes = 0;   // F that the window reckons with
@@ -49,9 +49,11 @@ struct PlanTable {
   int rank_count = 1;
   LinkProfile link;
   int64_t park_limit_bytes = kParkLimitBytesDefault;
-  std::string algo;           // MCCL_ALGO in its canonical spelling
-  bool is_strict = false;     // a named program that cannot run is an error
-  bool is_canonical = false;  // only programs that reduce in rank order
+  int uplink_ports = 0;             // of a switch's uplink, of B each; 0: never the limit
+  std::vector<int> switch_of_rank;  // as in Topology
+  std::string algo;                 // MCCL_ALGO in its canonical spelling
+  bool is_strict = false;           // a named program that cannot run is an error
+  bool is_canonical = false;        // only programs that reduce in rank order
   std::vector<CollectivePlan> collectives;
   bool operator==(const PlanTable&) const = default;
 };

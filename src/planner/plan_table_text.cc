@@ -5,6 +5,8 @@
 //   profile paper
 //   costs 306000 306000 1238000000 0 5000      alpha, high alpha, B, 1/gamma, o
 //   portions 65536 65536 268435456             slice, F, park limit
+//   uplinks 1                                  ports of a switch's uplink; 0: never the limit
+//   switches 0*16 1*8                          switch of so many ranks; "switches" alone: one
 //   algo ^tree                                 MCCL_ALGO; "algo" alone: not set
 //   strict 0
 //   canonical 0
@@ -53,8 +55,8 @@ class Reader {
     return true;
   }
 
-  std::string_view word() {
-    const size_t end = std::min(line_.find(' '), line_.size());
+  std::string_view word(char separator = ' ') {
+    const size_t end = std::min(line_.find(separator), line_.size());
     const std::string_view found = line_.substr(0, end);
     line_.remove_prefix(std::min(end + 1, line_.size()));
     return found;
@@ -63,8 +65,8 @@ class Reader {
   std::string_view line() const { return line_; }
   bool at_end() const { return rest_.empty(); }
 
-  int64_t number(std::string_view what, int64_t min, int64_t max) {
-    const std::string_view digits = word();
+  int64_t number(std::string_view what, int64_t min, int64_t max, char separator = ' ') {
+    const std::string_view digits = word(separator);
     int64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || end != digits.data() + digits.size())
@@ -99,6 +101,35 @@ bool expect_line(Reader& reader, std::string_view keyword) {
   return true;
 }
 
+std::string switches_text(const std::vector<int>& switch_of_rank) {
+  std::string text;
+  for (size_t begin = 0; begin < switch_of_rank.size();) {
+    size_t end = begin;
+    while (end < switch_of_rank.size() && switch_of_rank[end] == switch_of_rank[begin]) ++end;
+    text += fmt::format(" {}*{}", switch_of_rank[begin], end - begin);
+    begin = end;
+  }
+  return text;
+}
+
+// The rest of the line: runs of ranks at one switch.
+void read_switches(Reader& reader, PlanTable& table) {
+  while (!reader.line().empty() && reader.fault().is_ok()) {
+    const int place = static_cast<int>(reader.number("switch", 0, kRankCountMax, '*'));
+    const auto count = static_cast<size_t>(reader.number("ranks of a switch", 1, kRankCountMax));
+    if (table.switch_of_rank.size() + count > static_cast<size_t>(table.rank_count)) {
+      reader.fail(fmt::format("more than {} ranks at switches", table.rank_count));
+      return;
+    }
+    table.switch_of_rank.insert(table.switch_of_rank.end(), count, place);
+  }
+  const size_t count = table.switch_of_rank.size();
+  if (count != 0 && count != static_cast<size_t>(table.rank_count))
+    reader.fail(fmt::format("{} of {} ranks at switches", count, table.rank_count));
+  if (!are_switches_in_order(table.switch_of_rank))
+    reader.fail("switches are not numbered in the order of the ranks");
+}
+
 void read_settings(Reader& reader, std::span<const Algorithm* const> algorithms, PlanTable& table) {
   if (!expect_line(reader, "ranks")) return;
   table.rank_count = static_cast<int>(reader.number("rank count", 1, kRankCountMax));
@@ -125,6 +156,10 @@ void read_settings(Reader& reader, std::span<const Algorithm* const> algorithms,
         fmt::format("slice {} is not a multiple of {}", table.link.slice_bytes, kCacheLineBytes));
   table.link.frame_bytes = reader.number("frame", kSliceBytesMin, kSliceBytesMax);
   table.park_limit_bytes = reader.number("park limit", 1, kWindowBytesMax);
+  if (!expect_line(reader, "uplinks")) return;
+  table.uplink_ports = static_cast<int>(reader.number("uplink ports", 0, kUplinkPortsMax));
+  if (!expect_line(reader, "switches")) return;
+  read_switches(reader, table);
   if (!expect_line(reader, "algo")) return;
   table.algo = std::string(reader.line());
   const Result<AlgorithmList> list = parse_algorithm_list(table.algo, algorithms);
@@ -140,16 +175,13 @@ void read_settings(Reader& reader, std::span<const Algorithm* const> algorithms,
 
 void check_algorithm(Reader& reader, std::span<const Algorithm* const> algorithms,
                      const PlanTable& table, Collective collective, std::string_view name) {
-  const auto found =
-      std::find_if(algorithms.begin(), algorithms.end(),
-                   [&](const Algorithm* algorithm) { return algorithm->name == name; });
-  if (found == algorithms.end()) {
+  const ProgramChoice choice = find_choice(name, algorithms);
+  if (choice.algorithm == nullptr) {
     reader.fail(fmt::format("this build has no program \"{}\"", name));
-  } else if ((*found)->collective != collective) {
+  } else if (choice.algorithm->collective != collective) {
     reader.fail(fmt::format("{} does not compute {}", name, collective_name(collective)));
-  } else if ((*found)->rank_count_max < table.rank_count) {
-    reader.fail(fmt::format("{} serves at most {} ranks, not {}", name, (*found)->rank_count_max,
-                            table.rank_count));
+  } else if (const Status status = check_rank_count(choice, table.rank_count); !status.is_ok()) {
+    reader.fail(fmt::format("{}: {}", name, status.message()));
   }
 }
 
@@ -226,10 +258,11 @@ std::string write_plan_table(const PlanTable& table) {
       fmt::format("{}\nranks {}\nprofile {}\ncosts {} {} {} {} {}\n", kHeader, table.rank_count,
                   cost_profile_name(table.link.profile), costs.alpha_ns, costs.alpha_high_ns,
                   costs.bytes_per_second, costs.gamma_bytes_per_second, costs.overhead_ns);
-  text +=
-      fmt::format("portions {} {} {}\nalgo{}{}\nstrict {}\ncanonical {}\n", table.link.slice_bytes,
-                  table.link.frame_bytes, table.park_limit_bytes, table.algo.empty() ? "" : " ",
-                  table.algo, table.is_strict ? 1 : 0, table.is_canonical ? 1 : 0);
+  text += fmt::format("portions {} {} {}\nuplinks {}\nswitches{}\n", table.link.slice_bytes,
+                      table.link.frame_bytes, table.park_limit_bytes, table.uplink_ports,
+                      switches_text(table.switch_of_rank));
+  text += fmt::format("algo{}{}\nstrict {}\ncanonical {}\n", table.algo.empty() ? "" : " ",
+                      table.algo, table.is_strict ? 1 : 0, table.is_canonical ? 1 : 0);
   for (const CollectivePlan& plan : table.collectives) {
     const std::string_view name = collective_name(plan.collective);
     if (plan.windows.empty()) text += fmt::format("{} none {}\n", name, plan.rejection);

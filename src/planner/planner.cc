@@ -87,8 +87,8 @@ void cut_windows(const Selection& selection, const PlanTable& header, Collective
 std::string why_nothing_is_left(const Selection& selection, Collective collective) {
   std::string text = fmt::format("no program for {} may run:", collective_name(collective));
   for (const Candidate& candidate : selection.candidates)
-    text += fmt::format(" {}: {} (would do: {});", candidate.algorithm->name, candidate.reason,
-                        candidate.remedy);
+    text +=
+        fmt::format(" {}: {} (would do: {});", candidate.name, candidate.reason, candidate.remedy);
   text.pop_back();
   return text;
 }
@@ -98,15 +98,13 @@ Status check_strict(const PlanTable& header, const Selection& selection,
                     const AlgorithmList& list) {
   if (list.is_exclusion) return Status::ok();
   for (const Candidate& candidate : selection.candidates) {
-    if (candidate.rule == PlanRule::Admitted || !list_mentions(list, *candidate.algorithm))
-      continue;
+    if (candidate.rule == PlanRule::Admitted || !list_mentions(list, candidate.choice)) continue;
     if (candidate.rule == PlanRule::PaperRule)
       continue;  // a list cannot lead there and name all three
-    return {
-        StatusCode::Unsupported,
-        fmt::format("MCCL_ALGO={} names {}, which cannot run: {}; would do: {}, or "
-                    "MCCL_ALGO_STRICT=0",
-                    header.algo, candidate.algorithm->name, candidate.reason, candidate.remedy)};
+    return {StatusCode::Unsupported,
+            fmt::format("MCCL_ALGO={} names {}, which cannot run: {}; would do: {}, or "
+                        "MCCL_ALGO_STRICT=0",
+                        header.algo, candidate.name, candidate.reason, candidate.remedy)};
   }
   return Status::ok();
 }
@@ -126,6 +124,8 @@ Result<PlanTable> make_header(const Topology& topology, const PlannerSettings& s
   PlanTable header{.rank_count = topology.rank_count,
                    .link = link_profile(settings.profile, topology),
                    .park_limit_bytes = settings.park_limit_bytes,
+                   .uplink_ports = settings.uplink_ports,
+                   .switch_of_rank = topology.switch_of_rank,
                    .algo = to_string(list),
                    .is_strict = settings.is_strict,
                    .is_canonical = settings.is_canonical,
@@ -145,6 +145,10 @@ Result<PlanTable> make_header(const Topology& topology, const PlannerSettings& s
     return Status(StatusCode::InvalidArgument,
                   fmt::format("MCCL_PARK_LIMIT is {}, allowed are 1 to {}",
                               settings.park_limit_bytes, kParkLimitMax));
+  if (settings.uplink_ports < 0 || settings.uplink_ports > kUplinkPortsMax)
+    return Status(StatusCode::InvalidArgument,
+                  fmt::format("MCCL_UPLINK_PORTS is {}, allowed are 0 to {}", settings.uplink_ports,
+                              kUplinkPortsMax));
   return header;
 }
 
@@ -157,7 +161,8 @@ PlannerSettings planner_settings(const Config& config) {
           .algo = config.algorithms,
           .is_strict = config.is_algorithm_strict,
           .is_canonical = config.is_canonical_order,
-          .park_limit_bytes = config.park_limit_bytes};
+          .park_limit_bytes = config.park_limit_bytes,
+          .uplink_ports = config.uplink_ports};
 }
 
 Result<PlanTable> build_plan_table(const Topology& topology, const PlannerSettings& settings,

@@ -24,6 +24,7 @@ struct PlannerSettings {
   bool is_strict = false;                   // MCCL_ALGO_STRICT
   bool is_canonical = false;                // MCCL_DETERMINISTIC=canonical
   int64_t park_limit_bytes = kParkLimitBytesDefault;  // MCCL_PARK_LIMIT
+  int uplink_ports = 0;                               // MCCL_UPLINK_PORTS
 };
 
 PlannerSettings planner_settings(const Config& config);

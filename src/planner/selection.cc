@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "planner/switches.h"
 #include "planner/wide_integer.h"
 
 namespace mccl {
@@ -20,11 +21,12 @@ int64_t parallel_stream_count(const AlgorithmCost& cost) {
 
 // W = alpha*B + max(slice, F) for the port, an equal share of it for each parallel stream, rounded
 // up to whole slices so that the equal slices come out near the length wanted.
-PlanEntry make_entry(const PlanTable& header, const Algorithm& algorithm,
+PlanEntry make_entry(const PlanTable& header, const ProgramChoice& choice,
                      const AlgorithmCost& cost) {
+  const Algorithm& algorithm = *choice.algorithm;
   const LinkCosts& link = header.link.costs;
   const int64_t parallel = parallel_stream_count(cost);
-  PlanEntry entry{.algorithm = std::string(algorithm.name),
+  PlanEntry entry{.algorithm = to_string(choice),
                   .slice_bytes = header.link.slice_bytes,
                   .frame_bytes = header.link.frame_bytes,
                   .channel_sets = algorithm.channel_sets,
@@ -52,16 +54,20 @@ void reject(Candidate& candidate, PlanRule rule, std::string reason, std::string
 
 // The rules that nothing can override.
 void apply_hard_rules(const PlanTable& header, Candidate& candidate) {
-  const Algorithm& algorithm = *candidate.algorithm;
-  if (header.rank_count > algorithm.rank_count_max) {
-    reject(candidate, PlanRule::RankCount,
-           fmt::format("it serves at most {} ranks, the communicator has {}",
-                       algorithm.rank_count_max, header.rank_count),
-           fmt::format("a communicator of at most {} ranks", algorithm.rank_count_max));
+  const Algorithm& algorithm = *candidate.choice.algorithm;
+  if (const Status status = check_rank_count(candidate.choice, header.rank_count);
+      !status.is_ok()) {
+    reject(candidate, PlanRule::RankCount, status.message(),
+           header.rank_count > algorithm.rank_count_max
+               ? fmt::format("a communicator of at most {} ranks", algorithm.rank_count_max)
+               : "another group size");
     return;
   }
-  candidate.cost = algorithm.cost(header.rank_count);
-  candidate.entry = make_entry(header, algorithm, candidate.cost);
+  candidate.cost = program_cost(candidate.choice, header.rank_count);
+  candidate.entry = make_entry(header, candidate.choice, candidate.cost);
+  if (has_narrow_uplinks(header))
+    candidate.uplink = {.bytes = busiest_uplink(header, candidate.choice, candidate.cost),
+                        .ports = header.uplink_ports};
   const bool reduces = candidate.cost.bytes_reduced.numerator != 0;
   if (header.is_canonical && reduces && !algorithm.reduces_in_rank_order) {
     reject(candidate, PlanRule::Canonical,
@@ -84,12 +90,12 @@ void apply_list(const AlgorithmList& list, Selection& selection) {
   std::string blocked;
   bool any_runs = false;
   for (const Candidate& candidate : selection.candidates) {
-    if (!list_mentions(list, *candidate.algorithm)) continue;
+    if (!list_mentions(list, candidate.choice)) continue;
     selection.is_listed = true;
     any_runs = any_runs || candidate.rule == PlanRule::Admitted;
     if (candidate.rule != PlanRule::Admitted)
-      blocked += fmt::format("{}{} cannot run: {}", blocked.empty() ? "" : "; ",
-                             candidate.algorithm->name, candidate.reason);
+      blocked += fmt::format("{}{} cannot run: {}", blocked.empty() ? "" : "; ", candidate.name,
+                             candidate.reason);
   }
   if (!selection.is_listed) return;
   if (!list.is_exclusion && !any_runs) {
@@ -97,7 +103,7 @@ void apply_list(const AlgorithmList& list, Selection& selection) {
     return;
   }
   for (Candidate& candidate : selection.candidates) {
-    const bool is_mentioned = list_mentions(list, *candidate.algorithm);
+    const bool is_mentioned = list_mentions(list, candidate.choice);
     if (candidate.rule != PlanRule::Admitted || is_mentioned != list.is_exclusion) continue;
     if (list.is_exclusion)
       reject(candidate, PlanRule::Excluded,
@@ -106,15 +112,15 @@ void apply_list(const AlgorithmList& list, Selection& selection) {
     else
       reject(candidate, PlanRule::NotListed,
              fmt::format("MCCL_ALGO={} names others", to_string(list)),
-             fmt::format("MCCL_ALGO={},{}", to_string(list), candidate.algorithm->name));
+             fmt::format("MCCL_ALGO={},{}", to_string(list), candidate.name));
   }
 }
 
 // A table is made before any call: whoever names the program answers for the calls.
 void apply_equal_blocks_rule(const AlgorithmList& list, Selection& selection) {
   for (Candidate& candidate : selection.candidates) {
-    const Algorithm& algorithm = *candidate.algorithm;
-    const bool is_named = !list.is_exclusion && list_mentions(list, algorithm);
+    const Algorithm& algorithm = *candidate.choice.algorithm;
+    const bool is_named = !list.is_exclusion && list_mentions(list, candidate.choice);
     if (candidate.rule != PlanRule::Admitted || !algorithm.needs_equal_blocks || is_named) continue;
     reject(candidate, PlanRule::EqualBlocks,
            "it serves equal blocks only, and no rank can know that of the others'",
@@ -122,11 +128,26 @@ void apply_equal_blocks_rule(const AlgorithmList& list, Selection& selection) {
   }
 }
 
+// The sizes that find_group_sizes() offers straddle only where none fits.
+void apply_straddle_rule(const PlanTable& header, const AlgorithmList& list, Selection& selection) {
+  if (!has_narrow_uplinks(header)) return;
+  for (Candidate& candidate : selection.candidates) {
+    const bool is_named = !list.is_exclusion && list_mentions(list, candidate.choice);
+    if (candidate.rule != PlanRule::Admitted || candidate.choice.group_size == 0 || is_named)
+      continue;
+    if (do_groups_straddle(header, candidate.choice.group_size))
+      reject(candidate, PlanRule::Straddles,
+             fmt::format("groups of {} neighbours straddle switches, whose uplinks have {} ports",
+                         candidate.choice.group_size, header.uplink_ports),
+             fmt::format("ranks in the order of their switches, or MCCL_ALGO={}", candidate.name));
+  }
+}
+
 bool is_admitted(const Selection& selection, std::string_view name) {
-  return std::any_of(
-      selection.candidates.begin(), selection.candidates.end(), [&](const Candidate& candidate) {
-        return candidate.rule == PlanRule::Admitted && candidate.algorithm->name == name;
-      });
+  return std::any_of(selection.candidates.begin(), selection.candidates.end(),
+                     [&](const Candidate& candidate) {
+                       return candidate.rule == PlanRule::Admitted && candidate.name == name;
+                     });
 }
 
 void apply_paper_rule(const PlanTable& header, Selection& selection) {
@@ -134,13 +155,26 @@ void apply_paper_rule(const PlanTable& header, Selection& selection) {
   if (!is_admitted(selection, kPaperSmall) || !is_admitted(selection, kPaperLarge)) return;
   selection.has_paper_rule = true;
   for (Candidate& candidate : selection.candidates) {
-    if (candidate.rule != PlanRule::Admitted || candidate.algorithm->name == kPaperSmall ||
-        candidate.algorithm->name == kPaperLarge)
+    if (candidate.rule != PlanRule::Admitted || candidate.name == kPaperSmall ||
+        candidate.name == kPaperLarge)
       continue;
     reject(candidate, PlanRule::PaperRule,
            "profile paper knows recursive doubling and the ring only",
-           fmt::format("MCCL_ALGO={}, or another profile", candidate.algorithm->name));
+           fmt::format("MCCL_ALGO={}, or another profile", candidate.name));
   }
+}
+
+// The algorithm, or of a family each size worth comparing and each that the list names.
+std::vector<ProgramChoice> choices_of(const PlanTable& header, const Algorithm& algorithm,
+                                      const AlgorithmList& list) {
+  if (algorithm.groups.default_size == nullptr) return {{&algorithm, 0}};
+  std::vector<int> sizes = find_group_sizes(header, algorithm);
+  for (const int size : named_group_sizes(list, algorithm))
+    if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
+  std::sort(sizes.begin(), sizes.end());
+  std::vector<ProgramChoice> choices;
+  for (const int size : sizes) choices.push_back({&algorithm, size});
+  return choices;
 }
 
 }  // namespace
@@ -155,18 +189,23 @@ Selection select_candidates(const PlanTable& header, Collective collective,
   Selection selection;
   for (const Algorithm* algorithm : algorithms) {
     if (algorithm->collective != collective) continue;
-    Candidate& candidate = selection.candidates.emplace_back();
-    candidate.algorithm = algorithm;
-    apply_hard_rules(header, candidate);
+    for (const ProgramChoice& choice : choices_of(header, *algorithm, list)) {
+      Candidate& candidate = selection.candidates.emplace_back();
+      candidate.choice = choice;
+      candidate.name = to_string(choice);
+      apply_hard_rules(header, candidate);
+    }
   }
   apply_list(list, selection);
   apply_equal_blocks_rule(list, selection);
+  apply_straddle_rule(header, list, selection);
   apply_paper_rule(header, selection);
   return selection;
 }
 
 CostTerms cost_of(const Candidate& candidate, const PlanTable& header, int64_t bytes) {
-  return estimate_cost(candidate.cost, header.link.costs, bytes, candidate.entry.slice_bytes);
+  return estimate_cost(candidate.cost, header.link.costs, bytes, candidate.entry.slice_bytes,
+                       candidate.uplink);
 }
 
 const Candidate* choose(const Selection& selection, const PlanTable& header, int64_t bytes) {
@@ -175,7 +214,7 @@ const Candidate* choose(const Selection& selection, const PlanTable& header, int
   for (const Candidate& candidate : selection.candidates) {
     if (candidate.rule != PlanRule::Admitted) continue;
     if (selection.has_paper_rule) {
-      if (candidate.algorithm->name == paper_choice(bytes)) return &candidate;
+      if (candidate.name == paper_choice(bytes)) return &candidate;
       continue;
     }
     const int64_t cost_ns = cost_of(candidate, header, bytes).total_ns;

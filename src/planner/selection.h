@@ -17,18 +17,21 @@ namespace mccl {
 // In the order in which they are asked; a candidate carries the first that rejects it.
 enum class PlanRule : uint8_t {
   Admitted,
-  RankCount,    // the program does not serve so many ranks
+  RankCount,    // the program does not serve so many ranks, or not in such groups
   Canonical,    // MCCL_DETERMINISTIC=canonical, and it does not reduce in rank order
   ParkLimit,    // its minima do not fit MCCL_PARK_LIMIT
   Excluded,     // MCCL_ALGO excludes it
   NotListed,    // MCCL_ALGO names others
   EqualBlocks,  // it needs equal blocks, and MCCL_ALGO does not name it
+  Straddles,    // its groups straddle switches with narrow uplinks, and MCCL_ALGO does not name it
   PaperRule,    // profile paper has a rule of its own
 };
 
 struct Candidate {
-  const Algorithm* algorithm = nullptr;  // lives for ever
+  ProgramChoice choice;
+  std::string name;  // to_string(choice)
   AlgorithmCost cost;
+  UplinkLoad uplink;
   PlanEntry entry;  // its reason is empty
   PlanRule rule = PlanRule::Admitted;
   std::string reason;  // why rejected
@@ -36,7 +39,7 @@ struct Candidate {
 };
 
 struct Selection {
-  std::vector<Candidate> candidates;  // of one collective, in catalogue order
+  std::vector<Candidate> candidates;  // of one collective, in catalogue order, then by group size
   bool is_listed = false;             // MCCL_ALGO names a program of the collective
   bool has_paper_rule = false;        // the paper's switch decides between two of them
   std::string fallback;               // why the list of names was set aside; empty: it was not

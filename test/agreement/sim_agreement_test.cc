@@ -26,9 +26,9 @@ sim::WorldOptions world_options(uint64_t seed, bool reads_late) {
   return options;
 }
 
-SimGroupOptions forced(const Algorithm& algorithm,
+SimGroupOptions forced(const Algorithm& algorithm, int rank_count,
                        const std::optional<PlanPortions>& portions = std::nullopt) {
-  return {.settings = {{"MCCL_ALGO", std::string(algorithm.name)},
+  return {.settings = {{"MCCL_ALGO", to_string(default_program(algorithm, rank_count))},
                        {"MCCL_ALGO_STRICT", "1"},
                        {"MCCL_LOG", "warning"}},
           .portions = portions,
@@ -96,16 +96,17 @@ class SimAgreement : public testing::TestWithParam<AgreementParam> {};
 
 TEST_P(SimAgreement, EqualsTheReferenceWithThePlansPortions) {
   const auto& [algorithm, rank_count] = GetParam();
-  SimGroup group(rank_count, world_options(1, false), forced(*algorithm));
+  SimGroup group(rank_count, world_options(1, false), forced(*algorithm, rank_count));
   run_calls(group, agreement_calls(*algorithm, rank_count, agreement_counts(rank_count)));
   // The algorithm was really forced.
   for (const ProgramCount& used : group.communicator(0).stats().programs)
-    EXPECT_EQ(used.program, algorithm->name);
+    EXPECT_EQ(used.program, to_string(default_program(*algorithm, rank_count)));
 }
 
 TEST_P(SimAgreement, EqualsTheReferenceInManySlices) {
   const auto& [algorithm, rank_count] = GetParam();
-  SimGroup group(rank_count, world_options(2, true), forced(*algorithm, kSmallPortions));
+  SimGroup group(rank_count, world_options(2, true),
+                 forced(*algorithm, rank_count, kSmallPortions));
   run_calls(group, a_third_of(agreement_calls(*algorithm, rank_count, {rank_count + 1, 1000})));
 }
 
@@ -119,16 +120,16 @@ void run_million(const Algorithm& algorithm, DataType dtype, SimGroup& group) {
 
 TEST_P(SimAgreementLarge, EqualsTheReferenceForAMillionElements) {
   const auto& [algorithm, rank_count] = GetParam();
-  SimGroup group(rank_count, world_options(3, true), forced(*algorithm));
+  SimGroup group(rank_count, world_options(3, true), forced(*algorithm, rank_count));
   run_million(*algorithm, DataType::Float32, group);
 }
 
 // Slices that need grants: the standing ones do not cover them.
 TEST_P(SimAgreementLarge, EqualsTheReferenceInLargeSlices) {
   const auto& [algorithm, rank_count] = GetParam();
-  SimGroup group(
-      rank_count, world_options(4, true),
-      forced(*algorithm, PlanPortions{.slice_bytes = 160 * 1024, .window_bytes = 480 * 1024}));
+  SimGroup group(rank_count, world_options(4, true),
+                 forced(*algorithm, rank_count,
+                        PlanPortions{.slice_bytes = 160 * 1024, .window_bytes = 480 * 1024}));
   run_million(*algorithm, DataType::BFloat16, group);
 }
 

@@ -55,7 +55,7 @@ void run_calls(const Algorithm& algorithm, int rank_count, const std::vector<Agr
     cases.push_back(std::make_unique<AgreementCase>(call, program));
   run_tcp_ranks(
       rank_count, [&](Communicator& communicator) { run_rank(communicator, cases); },
-      {{"MCCL_ALGO", std::string(algorithm.name)},
+      {{"MCCL_ALGO", to_string(default_program(algorithm, rank_count))},
        {"MCCL_ALGO_STRICT", "1"},
        {"MCCL_LOG", "warning"}},
       portions);

@@ -18,6 +18,13 @@ TEST(TwoHundredRanks, SumAMebibyteExactlyAroundARing) {
   EXPECT_EQ(judge_sums(tensors), "");
 }
 
+TEST(TwoHundredRanks, SumAMebibyteExactlyInTwoLevels) {
+  SimGroup group(200, {}, paper_fleet("two_level_ring:16"));
+  Tensors tensors(200);
+  ASSERT_GT(time_all_reduce(group, tensors, kMiB), 0);
+  EXPECT_EQ(judge_sums(tensors), "");
+}
+
 TEST(TwoHundredRanks, SumAMebibyteExactlyBetweenAllPairs) {
   SimGroup group(200, {}, paper_fleet("all_pairs"));
   Tensors tensors(200);

@@ -42,6 +42,10 @@ constexpr const char* kOpening =
     "only,\n"
     "which no rank can know of the others, so that it runs where `MCCL_ALGO` names it.\n"
     "\n"
+    "`:g` after a name: a family with one program per group size, named with it, as in\n"
+    "`all_reduce_two_level_ring:20`. Its figures are those of the default size, the root of the\n"
+    "rank count rounded up; the planner compares others too.\n"
+    "\n"
     "Figures are for 2, 4, 8, 24 ranks; one figure where they are equal.\n"
     "\n"
     "| name | collective | hops | messages | moved | reduced | scratch | pipelined | sets | rank "
@@ -79,7 +83,8 @@ std::string cell(const Algorithm& algorithm, Value AlgorithmCost::*value) {
 std::string algorithms_page() {
   std::string page = kOpening;
   for (const Algorithm* algorithm : catalog()) {
-    page += "| `" + std::string(algorithm->name) + "` | ";
+    const bool is_family = algorithm->groups.default_size != nullptr;
+    page += "| `" + std::string(algorithm->name) + (is_family ? ":g` | " : "` | ");
     page += std::string(collective_name(algorithm->collective)) + " | ";
     page += cell(*algorithm, &AlgorithmCost::hops);
     page += cell(*algorithm, &AlgorithmCost::messages);

@@ -69,18 +69,20 @@ Status load_program(const std::string& name, SimulationRequest& request) {
   return Status::ok();
 }
 
-// "ring" of --op, or a full name.
+// "ring" of --op, or a full name; of a family with a group size or without.
 Status find_program(const Options& options, SimulationRequest& request) {
   const auto collective = find_collective(options.collective);
   if (!collective) return wrong(fmt::format("--op \"{}\" is unknown", options.collective));
   request.collective = *collective;
   if (options.program.empty()) return Status::ok();
   std::vector<std::string_view> names;
+  const size_t size_at = std::min(options.program.find(':'), options.program.size());
+  const std::string base = options.program.substr(0, size_at);
   for (const Algorithm* algorithm : catalog()) {
-    const bool is_full = algorithm->name == options.program;
+    const bool is_full = algorithm->name == base;
     if (is_full || (algorithm->collective == *collective &&
-                    algorithm->name == fmt::format("{}_{}", options.collective, options.program))) {
-      request.algorithm = algorithm->name;
+                    algorithm->name == fmt::format("{}_{}", options.collective, base))) {
+      request.algorithm = std::string(algorithm->name) + options.program.substr(size_at);
       request.collective = algorithm->collective;
       return Status::ok();
     }

@@ -120,9 +120,9 @@ Result<Choice> choose_program(const SimulationRequest& request, int64_t bytes) {
     return choice;
   }
   if (!request.algorithm.empty()) choice.reason = "named on the command line";
-  const Algorithm* algorithm = find_algorithm(choice.program);
+  const ProgramChoice found = find_choice(choice.program, catalog());
   choice.modelled_ns =
-      static_cast<double>(estimate_cost(algorithm->cost(request.rank_count), request.link.costs,
+      static_cast<double>(estimate_cost(program_cost(found, request.rank_count), request.link.costs,
                                         bytes, choice.entry.slice_bytes)
                               .total_ns);
   return choice;

@@ -13,11 +13,40 @@ TEST(Catalog, FindsAnAlgorithmByItsName) {
   EXPECT_EQ(find_algorithm("all_reduce"), nullptr);
 }
 
+TEST(Catalog, NamesAProgramOfAFamilyWithItsGroupSize) {
+  const Algorithm* family = find_algorithm("all_reduce_two_level_ring");
+  const Algorithm* ring = find_algorithm("all_reduce_ring");
+  const ProgramChoice twenty{family, 20};
+  EXPECT_EQ(to_string(twenty), "all_reduce_two_level_ring:20");
+  EXPECT_EQ(to_string(ProgramChoice{ring, 0}), "all_reduce_ring");
+  EXPECT_EQ(find_choice("all_reduce_two_level_ring:20", catalog()), twenty);
+  EXPECT_EQ(find_choice("all_reduce_ring", catalog()), (ProgramChoice{ring, 0}));
+  for (const char* wrong : {"all_reduce_two_level_ring", "all_reduce_ring:20",
+                            "all_reduce_two_level_ring:", "all_reduce_two_level_ring:0",
+                            "all_reduce_two_level_ring:020", "all_reduce_two_level_ring:-2",
+                            "all_reduce_two_level_ring:2x", "two_level_ring:20",
+                            "all_reduce_two_level_ring:99999999999", ""})
+    EXPECT_EQ(find_choice(wrong, catalog()), ProgramChoice{}) << wrong;
+}
+
+TEST(Catalog, RefusesGroupSizesByName) {
+  const ProgramChoice choice{find_algorithm("all_reduce_two_level_ring"), 20};
+  EXPECT_TRUE(check_rank_count(choice, 200).is_ok());
+  EXPECT_TRUE(check_rank_count(choice, 20).is_ok());
+  EXPECT_EQ(check_rank_count(choice, 19).message(),
+            "groups of 20, allowed are 1 to 19 for 19 ranks");
+  EXPECT_EQ(check_rank_count(choice, 201).message(),
+            "groups of 20 leave 1 of 201 ranks for the last one, at least 2 are needed");
+  EXPECT_TRUE(check_rank_count(choice, 202).is_ok());
+  EXPECT_EQ(check_rank_count(choice, 4097).message(),
+            "it serves at most 4096 ranks, the communicator has 4097");
+}
+
 TEST(Catalog, BuildsProgramsThatCarryTheirNameCollectiveAndRankCount) {
   for (const Algorithm* algorithm : catalog())
     for (const int rank_count : {1, 2, 5}) {
       const Program program = algorithm->build(rank_count).value();
-      EXPECT_EQ(program.name, algorithm->name);
+      EXPECT_EQ(program.name, to_string(default_program(*algorithm, rank_count)));
       EXPECT_EQ(program.collective, algorithm->collective);
       EXPECT_EQ(program.rank_count(), rank_count);
       EXPECT_EQ(program.in_place, algorithm->collective != Collective::AllToAll);

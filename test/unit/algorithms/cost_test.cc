@@ -9,6 +9,7 @@
 #include "algorithms/catalog.h"
 #include "ir/collective.h"
 #include "ir/opcode.h"
+#include "unit/algorithms/choices.h"
 
 namespace mccl {
 namespace {
@@ -23,6 +24,11 @@ struct Count {
   int64_t chunks_reduced = 0;
   int64_t scratch_chunks = 0;
 };
+
+// Of a step's message; all spans of a step are equally long.
+int chunk_count(const Step& step) {
+  return step.sources.empty() ? step.destinations[0].count : step.sources[0].count;
+}
 
 // Runs the program and counts, on the way, the messages on the longest chain before each step.
 class Counter {
@@ -86,8 +92,7 @@ class Counter {
       if (lane.recv_peer >= 0) streams.emplace(lane.recv_peer, lane.channel);
       for (const Step& step : lane.steps) {
         const OpcodeRow& row = opcode_row(step.opcode);
-        const int chunks =
-            step.sources.empty() ? step.destinations[0].count : step.sources[0].count;
+        const int chunks = chunk_count(step);
         if (row.sends) ++mine.messages;
         if (row.sends) count_.message_chunks = std::max(count_.message_chunks, chunks);
         if (row.sends) mine.chunks_moved += chunks;
@@ -119,23 +124,88 @@ void expect_fraction(const Fraction& fraction, int64_t chunks, int64_t chunks_of
       << chunks_of_s << " chunks";
 }
 
+void expect_cost_of(const ProgramChoice& choice, int rank_count) {
+  SCOPED_TRACE(to_string(choice) + " for " + std::to_string(rank_count) + " ranks");
+  const Program program = build_program(choice, rank_count).value();
+  const AlgorithmCost cost = program_cost(choice, rank_count);
+  const Count count = Counter(program).run();
+  const int64_t chunks_of_s =
+      program.chunk_count * size_block_count(program.collective, rank_count);
+  EXPECT_EQ(cost.hops, count.hops);
+  EXPECT_EQ(cost.messages, count.messages);
+  EXPECT_EQ(cost.message_chunks, count.message_chunks);
+  EXPECT_EQ(cost.recv_streams, count.recv_streams);
+  expect_fraction(cost.bytes_moved, count.chunks_moved, chunks_of_s);
+  expect_fraction(cost.bytes_reduced, count.chunks_reduced, chunks_of_s);
+  expect_fraction(cost.scratch_bytes, count.scratch_chunks, chunks_of_s);
+}
+
 TEST(Cost, EqualsTheLoweredProgram) {
   for (const Algorithm* algorithm : catalog())
-    for (const int rank_count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16}) {
-      SCOPED_TRACE(std::string(algorithm->name) + " for " + std::to_string(rank_count) + " ranks");
-      const Program program = algorithm->build(rank_count).value();
-      const AlgorithmCost cost = algorithm->cost(rank_count);
-      const Count count = Counter(program).run();
-      const int64_t chunks_of_s =
-          program.chunk_count * size_block_count(program.collective, rank_count);
-      EXPECT_EQ(cost.hops, count.hops);
-      EXPECT_EQ(cost.messages, count.messages);
-      EXPECT_EQ(cost.message_chunks, count.message_chunks);
-      EXPECT_EQ(cost.recv_streams, count.recv_streams);
-      expect_fraction(cost.bytes_moved, count.chunks_moved, chunks_of_s);
-      expect_fraction(cost.bytes_reduced, count.chunks_reduced, chunks_of_s);
-      expect_fraction(cost.scratch_bytes, count.scratch_chunks, chunks_of_s);
-    }
+    for (const int rank_count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16})
+      for (const ProgramChoice& choice : choices_of(*algorithm, rank_count))
+        expect_cost_of(choice, rank_count);
+}
+
+TEST(Cost, OfTwoLevelsIsTheSumOfTheirPhases) {
+  const Algorithm& family = *find_algorithm("all_reduce_two_level_ring");
+  const AlgorithmCost cost = family.groups.cost(200, 20);
+  EXPECT_EQ(cost.hops, 38 + 18);
+  ASSERT_EQ(cost.phases.size(), 2u);
+  EXPECT_EQ(cost.phases[0].hops, 38);
+  EXPECT_EQ(cost.phases[0].message_chunks, 10);
+  expect_fraction(cost.phases[0].bytes_moved, 380, 200);
+  expect_fraction(cost.phases[0].bytes_reduced, 190, 200);
+  EXPECT_EQ(cost.phases[1].hops, 18);
+  EXPECT_EQ(cost.phases[1].message_chunks, 1);
+  expect_fraction(cost.phases[1].bytes_moved, 18, 200);
+  expect_fraction(cost.phases[1].bytes_reduced, 9, 200);
+  expect_fraction(cost.bytes_moved, 398, 200);  // as few as a ring of all
+}
+
+// The twelfth group of 16 is followed by one of 8, whose members own two shares each.
+TEST(Cost, OfASmallerLastGroupIsThatOfItsBusierMembers) {
+  const AlgorithmCost cost = find_algorithm("all_reduce_two_level_ring")->groups.cost(200, 16);
+  EXPECT_EQ(cost.hops, 30 + 24);
+  expect_fraction(cost.bytes_moved, 30 * 13 + 24, 208);  // of the full groups, 28 * 13 + 48 there
+  expect_fraction(cost.phases[1].bytes_moved, 48, 208);
+}
+
+using Traffic = std::map<std::pair<int, int>, int64_t>;
+
+Traffic traffic_of(const Program& program) {
+  Traffic traffic;
+  for (size_t rank = 0; rank < program.ranks.size(); ++rank)
+    for (const Lane& lane : program.ranks[rank].lanes)
+      for (const Step& step : lane.steps)
+        if (opcode_row(step.opcode).sends)
+          traffic[{static_cast<int>(rank), lane.send_peer}] += chunk_count(step);
+  return traffic;
+}
+
+TEST(Traffic, EqualsTheLoweredProgram) {
+  int algorithm_count = 0;
+  for (const Algorithm* algorithm : catalog()) {
+    const bool is_family = algorithm->groups.default_size != nullptr;
+    if (!is_family && algorithm->visit_traffic == nullptr) continue;
+    ++algorithm_count;
+    for (const int rank_count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16})
+      for (const ProgramChoice& choice : choices_of(*algorithm, rank_count)) {
+        SCOPED_TRACE(to_string(choice) + " for " + std::to_string(rank_count) + " ranks");
+        const Program program = build_program(choice, rank_count).value();
+        Traffic traffic;
+        const TrafficVisitor add = [&](int from, int to, int64_t chunk_count) {
+          traffic[{from, to}] += chunk_count;
+        };
+        const int64_t chunks_of_s =
+            is_family ? algorithm->groups.visit_traffic(rank_count, choice.group_size, add)
+                      : algorithm->visit_traffic(rank_count, add);
+        EXPECT_EQ(traffic, traffic_of(program));
+        EXPECT_EQ(chunks_of_s,
+                  program.chunk_count * size_block_count(program.collective, rank_count));
+      }
+  }
+  EXPECT_EQ(algorithm_count, 4);
 }
 
 }  // namespace

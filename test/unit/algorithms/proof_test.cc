@@ -4,14 +4,16 @@
 
 #include "algorithms/catalog.h"
 #include "mccl/language.h"
+#include "unit/algorithms/choices.h"
 #include "verify/verify.h"
 
 namespace mccl {
 namespace {
 
 bool has_messages_of_several_chunks(const Algorithm& algorithm) {
-  for (const char* name : {"all_reduce_halving_doubling", "gather_binomial_tree",
-                           "scatter_binomial_tree", "all_to_all_bruck"})
+  for (const char* name :
+       {"all_reduce_halving_doubling", "gather_binomial_tree", "scatter_binomial_tree",
+        "all_to_all_bruck", "all_reduce_two_level_ring"})
     if (algorithm.name == name) return true;
   return false;
 }
@@ -21,6 +23,19 @@ TEST(Proof, HoldsForEveryAlgorithmAndRankCount) {
     for (const int rank_count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 32, 33, 64}) {
       const Verdict verdict = verify(algorithm->build(rank_count).value());
       EXPECT_EQ(verdict.to_string(), "") << algorithm->name << " for " << rank_count << " ranks";
+    }
+}
+
+TEST(Proof, HoldsForEveryGroupSize) {
+  for (const Algorithm* algorithm : catalog())
+    for (const int rank_count : {2, 3, 5, 7, 8, 12, 17, 40}) {
+      const std::vector<ProgramChoice> choices = choices_of(*algorithm, rank_count);
+      if (choices.front().group_size == 0) continue;
+      // Of 40 ranks, groups of 38 and 39 leave too few for the last one.
+      EXPECT_EQ(choices.size(), rank_count == 40 ? 38 : static_cast<size_t>(rank_count));
+      for (const ProgramChoice& choice : choices)
+        EXPECT_EQ(verify(build_program(choice, rank_count).value()).to_string(), "")
+            << to_string(choice) << " for " << rank_count << " ranks";
     }
 }
 

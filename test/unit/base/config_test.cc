@@ -36,6 +36,8 @@ TEST(Config, AnEmptyEnvironmentGivesTheDefaults) {
   EXPECT_EQ(config.peer_timeout_ns, 10'000'000'000);
   EXPECT_EQ(config.log_level, LogLevel::Info);
   EXPECT_EQ(config.cost_profile, CostProfile::Auto);
+  EXPECT_EQ(config.switch_name, "");
+  EXPECT_EQ(config.uplink_ports, 0);
 }
 
 TEST(Config, EverySettingReachesItsField) {
@@ -49,7 +51,9 @@ TEST(Config, EverySettingReachesItsField) {
                                {"MCCL_TIMEOUT", "60"},
                                {"MCCL_PEER_TIMEOUT", "2.5"},
                                {"MCCL_LOG", "debug"},
-                               {"MCCL_PROFILE", "paper"}});
+                               {"MCCL_PROFILE", "paper"},
+                               {"MCCL_SWITCH", "rack-3/top"},
+                               {"MCCL_UPLINK_PORTS", "10"}});
   EXPECT_EQ(config.socket_interfaces, "=eth0");
   EXPECT_EQ(config.port_first, 29600);
   EXPECT_EQ(config.port_last, 29700);
@@ -62,6 +66,8 @@ TEST(Config, EverySettingReachesItsField) {
   EXPECT_EQ(config.peer_timeout_ns, 2'500'000'000);
   EXPECT_EQ(config.log_level, LogLevel::Debug);
   EXPECT_EQ(config.cost_profile, CostProfile::Paper);
+  EXPECT_EQ(config.switch_name, "rack-3/top");
+  EXPECT_EQ(config.uplink_ports, 10);
 }
 
 TEST(Config, OurVariableWinsOverForeignOnesAndGlooOverNccl) {
@@ -135,7 +141,8 @@ INSTANTIATE_TEST_SUITE_P(
                     BadValue{"MCCL_TIMEOUT", "inf"}, BadValue{"MCCL_TIMEOUT", "5s"},
                     BadValue{"MCCL_PEER_TIMEOUT", "1e9"}, BadValue{"MCCL_ALGO_STRICT", "maybe"},
                     BadValue{"MCCL_DETERMINISTIC", "1"}, BadValue{"MCCL_PROFILE", "wan"},
-                    BadValue{"MCCL_ALGO", " "}));
+                    BadValue{"MCCL_ALGO", " "}, BadValue{"MCCL_SWITCH", "rack 1"},
+                    BadValue{"MCCL_UPLINK_PORTS", "-1"}, BadValue{"MCCL_UPLINK_PORTS", "4097"}));
 
 TEST(Config, AnUnknownNameIsWarnedAboutWithTheNearest) {
   std::vector<std::string> warnings;
@@ -157,7 +164,7 @@ TEST(Config, WarningsComeEvenWhenAValueIsBad) {
 TEST(Config, JobTextHoldsTheJobSettingsAndNoLocalOnes) {
   EXPECT_EQ(job_settings_text(Config{}),
             "MCCL_ALGO=\nMCCL_ALGO_STRICT=0\nMCCL_DETERMINISTIC=off\nMCCL_PARK_LIMIT=256M\n"
-            "MCCL_PROFILE=auto\n");
+            "MCCL_PROFILE=auto\nMCCL_UPLINK_PORTS=0\n");
   EXPECT_EQ(job_settings_text(parse({{"MCCL_LOG", "debug"}, {"MCCL_TIMEOUT", "3"}})),
             job_settings_text(Config{}));
   EXPECT_NE(job_settings_text(parse({{"MCCL_ALGO", "ring"}})), job_settings_text(Config{}));
@@ -180,7 +187,10 @@ TEST(Config, WhatARowWritesItReadsBack) {
   Environment written;
   for (const SettingRow& row : settings()) written.emplace_back(row.name, row.write(config));
   EXPECT_EQ(parse(written), config);
-  EXPECT_EQ(settings().back().write(config), "0.25");
+  const auto timeout =
+      std::find_if(settings().begin(), settings().end(),
+                   [](const SettingRow& row) { return row.name == "MCCL_TIMEOUT"; });
+  EXPECT_EQ(timeout->write(config), "0.25");
 }
 
 TEST(Config, TheTableIsSortedByName) {

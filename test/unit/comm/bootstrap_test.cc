@@ -115,6 +115,30 @@ TEST(Bootstrap, RefusesDifferentSettingsAndShowsBoth) {
               "\"MCCL_ALGO=all_reduce_ring\"; settings of scope job must agree");
 }
 
+TEST(Bootstrap, CarriesTheSwitchOfEveryRank) {
+  Meeting meeting;
+  RankRecord first = record_of(0), second = record_of(1);
+  first.switch_name = "rack 1";
+  second.switch_name = "rack-2";
+  Bootstrap zero = meeting.bootstrap(0, 2), one = meeting.bootstrap(1, 2);
+  ASSERT_TRUE(zero.publish(first).is_ok());
+  ASSERT_TRUE(one.publish(second).is_ok());
+  ASSERT_EQ(zero.finish(first, 5, &Meeting::decide).status().to_string(), "ok");
+  const Result<Agreement> agreement = one.finish(second, 0, &Meeting::decide);
+  ASSERT_EQ(agreement.status().to_string(), "ok");
+  EXPECT_EQ(agreement.value().ranks[0].switch_name, "rack 1");
+  EXPECT_EQ(agreement.value().ranks[1].switch_name, "rack-2");
+}
+
+TEST(Bootstrap, RefusesRanksOfWhichOnlySomeNameTheirSwitch) {
+  Meeting meeting;
+  RankRecord other = record_of(1);
+  other.switch_name = "rack-2";
+  expect_both(meeting, record_of(0), other, StatusCode::Mismatch,
+              "rank 0 (host host0) has MCCL_SWITCH=\"\", rank 1 (host host1) has \"rack-2\"; name "
+              "the switch on all ranks or on none");
+}
+
 TEST(Bootstrap, RefusesDifferentVersions) {
   Meeting meeting;
   RankRecord other = record_of(1);

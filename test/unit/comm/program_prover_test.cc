@@ -11,18 +11,20 @@ namespace {
 TEST(ProgramProver, ProvesAProgramOfTheCatalogueOnce) {
   ProgramProver prover;
   const Algorithm& ring = *find_algorithm("all_reduce_ring");
-  const auto first = prover.find(ring, 3);
+  const auto first = prover.find({&ring, 0}, 3);
   ASSERT_EQ(first.status().to_string(), "ok");
   EXPECT_EQ(first.value()->program().name, "all_reduce_ring");
-  EXPECT_EQ(prover.find(ring, 3).value(), first.value());
-  EXPECT_NE(prover.find(ring, 4).value(), first.value());
+  EXPECT_EQ(prover.find({&ring, 0}, 3).value(), first.value());
+  EXPECT_NE(prover.find({&ring, 0}, 4).value(), first.value());
 }
 
 TEST(ProgramProver, HoldsEveryAlgorithmToItsClaims) {
   ProgramProver prover;
   for (const Algorithm* algorithm : catalog())
     for (int rank_count = 1; rank_count <= 6; ++rank_count)
-      EXPECT_EQ(prover.find(*algorithm, rank_count).status().to_string(), "ok");
+      EXPECT_EQ(
+          prover.find(default_program(*algorithm, rank_count), rank_count).status().to_string(),
+          "ok");
 }
 
 TEST(ProgramProver, RefusesAnAlgorithmThatOnlyClaimsToReduceInRankOrder) {
@@ -31,8 +33,8 @@ TEST(ProgramProver, RefusesAnAlgorithmThatOnlyClaimsToReduceInRankOrder) {
     Algorithm liar = *find_algorithm(name);
     liar.reduces_in_rank_order = true;
     // Of two operands there is no order, and one rounding.
-    EXPECT_EQ(prover.find(liar, 2).status().to_string(), "ok");
-    EXPECT_EQ(prover.find(liar, 3).status().message(),
+    EXPECT_EQ(prover.find({&liar, 0}, 2).status().to_string(), "ok");
+    EXPECT_EQ(prover.find({&liar, 0}, 3).status().message(),
               "program " + std::string(name) +
                   " claims to reduce in rank order, rounding once, and does not: it does not run");
   }

@@ -27,14 +27,31 @@ TEST(AlgorithmList, ReadsNamesInAnyCaseAndWritesThemInOneWay) {
 }
 
 TEST(AlgorithmList, AShortNameMeansEveryCollectiveAndTreeMeansRecursiveDoubling) {
-  EXPECT_TRUE(list_mentions(parsed("ring"), literal::kRing));
-  EXPECT_TRUE(list_mentions(parsed("ring"), literal::kGatherRing));
-  EXPECT_FALSE(list_mentions(parsed("all_reduce_ring"), literal::kGatherRing));
-  EXPECT_TRUE(list_mentions(parsed("tree"), literal::kDoubling));
-  EXPECT_FALSE(list_mentions(parsed("tree"), literal::kRing));
+  EXPECT_TRUE(list_mentions(parsed("ring"), {&literal::kRing, 0}));
+  EXPECT_TRUE(list_mentions(parsed("ring"), {&literal::kGatherRing, 0}));
+  EXPECT_FALSE(list_mentions(parsed("all_reduce_ring"), {&literal::kGatherRing, 0}));
+  EXPECT_TRUE(list_mentions(parsed("tree"), {&literal::kDoubling, 0}));
+  EXPECT_FALSE(list_mentions(parsed("tree"), {&literal::kRing, 0}));
   Algorithm tree = literal::kGatherRing;
   tree.name = "all_gather_binomial_tree";
-  EXPECT_TRUE(list_mentions(parsed("tree"), tree));
+  EXPECT_TRUE(list_mentions(parsed("tree"), {&tree, 0}));
+}
+
+TEST(AlgorithmList, ANameMayCarryAGroupSize) {
+  const Algorithm* family = find_algorithm("all_reduce_two_level_ring");
+  const Result<AlgorithmList> list = parse_algorithm_list("Two_Level_Ring:20,ring", catalog());
+  ASSERT_TRUE(list.is_ok()) << list.status().to_string();
+  EXPECT_EQ(to_string(list.value()), "two_level_ring:20,ring");
+  EXPECT_TRUE(list_mentions(list.value(), {family, 20}));
+  EXPECT_FALSE(list_mentions(list.value(), {family, 2}));
+  EXPECT_TRUE(list_mentions(list.value(), {find_algorithm("all_reduce_ring"), 0}));
+  EXPECT_EQ(named_group_sizes(list.value(), *family), std::vector<int>{20});
+  const Result<AlgorithmList> any_size = parse_algorithm_list("two_level_ring", catalog());
+  EXPECT_TRUE(list_mentions(any_size.value(), {family, 2}));
+  EXPECT_EQ(named_group_sizes(any_size.value(), *family), std::vector<int>{});
+  for (const char* wrong : {"two_level_ring:", "two_level_ring:0", "two_level_ring:x", "ring:20"})
+    EXPECT_EQ(parse_algorithm_list(wrong, catalog()).status().code(), StatusCode::InvalidArgument)
+        << wrong;
 }
 
 TEST(AlgorithmList, NamesOfNcclAreTakenAndMatchNothing) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "literal_algorithms.h"
 #include "planner/plan_table_text.h"
 #include "planner/planner.h"
@@ -17,6 +19,8 @@ constexpr const char* kBody =
     "profile paper\n"
     "costs 306000 306000 1238000000 0 5000\n"
     "portions 65536 65536 268435456\n"
+    "uplinks 1\n"
+    "switches 0*16 1*8\n"
     "algo ^all_pairs,all_gather_ring\n"
     "strict 0\n"
     "canonical 0\n"
@@ -47,8 +51,12 @@ std::string fault(std::string_view from, std::string_view to) {
 }
 
 TEST(PlanTableText, IsWhatTheHeaderOfTheFormatShows) {
+  Topology topology = make_topology(24, 24);
+  topology.switch_of_rank.assign(24, 1);
+  std::fill_n(topology.switch_of_rank.begin(), 16, 0);
   const Result<PlanTable> table = build_plan_table(
-      make_topology(24, 24), {.profile = CostProfile::Paper, .algo = "^all_pairs, all_gather_ring"},
+      topology,
+      {.profile = CostProfile::Paper, .algo = "^all_pairs, all_gather_ring", .uplink_ports = 1},
       kAll);
   ASSERT_TRUE(table.is_ok());
   EXPECT_EQ(write_plan_table(table.value()), sealed(kBody));
@@ -81,37 +89,57 @@ TEST(PlanTableText, ReportsTheLineAndTheFaultOfASetting) {
   EXPECT_EQ(fault("portions 65536", "portions 65537"),
             "plan table line 5: slice 65537 is not a multiple of 64");
   EXPECT_EQ(fault("algo ^all", "algo ^bad"),
-            "plan table line 6: MCCL_ALGO: no program is called \"bad_pairs\"; there are "
+            "plan table line 8: MCCL_ALGO: no program is called \"bad_pairs\"; there are "
             "all_reduce_ring, all_reduce_recursive_doubling, all_reduce_all_pairs, "
             "all_gather_ring");
-  EXPECT_EQ(fault("strict 0", "strict 2"), "plan table line 7: strict is 2, allowed are 0 to 1");
+  EXPECT_EQ(fault("strict 0", "strict 2"), "plan table line 9: strict is 2, allowed are 0 to 1");
   EXPECT_EQ(fault("canonical 0\n", ""),
-            "plan table line 8: \"all_reduce\" where \"canonical\" belongs");
+            "plan table line 10: \"all_reduce\" where \"canonical\" belongs");
+}
+
+TEST(PlanTableText, ReportsTheFaultOfTheSwitches) {
+  EXPECT_EQ(fault("uplinks 1", "uplinks 4097"),
+            "plan table line 6: uplink ports is 4097, allowed are 0 to 4096");
+  EXPECT_EQ(fault("0*16 1*8", "0*16 1*7"), "plan table line 7: 23 of 24 ranks at switches");
+  EXPECT_EQ(fault("0*16 1*8", "0*16 1*9"), "plan table line 7: more than 24 ranks at switches");
+  EXPECT_EQ(fault("0*16 1*8", "0*16 2*8"),
+            "plan table line 7: switches are not numbered in the order of the ranks");
+  EXPECT_EQ(fault("0*16 1*8", "0*16 18"),
+            "plan table line 7: ranks of a switch \"\" is not a whole number");
+  EXPECT_EQ(fault("0*16 1*8", "0*8 0*8 1*8"),
+            "plan table: the checksum or the spelling of a line is wrong");
 }
 
 TEST(PlanTableText, ReportsTheLineAndTheFaultOfAWindow) {
   EXPECT_EQ(fault("all_reduce 262145 max", "all_reduce 262146 max"),
-            "plan table line 10: the window begins at 262146, the one before ended at 262145");
+            "plan table line 12: the window begins at 262146, the one before ended at 262145");
   EXPECT_EQ(fault("262145 max", "262145 300000"),
-            "plan table line 11: the windows of all_reduce end at 300000, not at max");
+            "plan table line 13: the windows of all_reduce end at 300000, not at max");
   EXPECT_EQ(fault("0 262145", "0 0"),
-            "plan table line 9: end is 0, allowed are 1 to 9223372036854775807");
+            "plan table line 11: end is 0, allowed are 1 to 9223372036854775807");
   EXPECT_EQ(fault("all_reduce_ring 4", "all_reduce_rung 4"),
-            "plan table line 10: this build has no program \"all_reduce_rung\"");
+            "plan table line 12: this build has no program \"all_reduce_rung\"");
   EXPECT_EQ(fault("all_reduce_ring 4", "all_gather_ring 4"),
-            "plan table line 10: all_gather_ring does not compute all_reduce");
-  EXPECT_EQ(fault("ranks 24", "ranks 1025"),
-            "plan table line 9: all_reduce_recursive_doubling serves at most 1024 ranks, not 1025");
+            "plan table line 12: all_gather_ring does not compute all_reduce");
   EXPECT_EQ(fault("458752 65536", "458752 65500"),
-            "plan table line 10: slice 65500 is not a multiple of 64");
+            "plan table line 12: slice 65500 is not a multiple of 64");
   EXPECT_EQ(fault("65536 4 profile", "65536 65 profile"),
-            "plan table line 10: channel sets is 65, allowed are 1 to 64");
+            "plan table line 12: channel sets is 65, allowed are 1 to 64");
   EXPECT_EQ(fault("all_gather none", "all_gathr none"),
-            "plan table line 11: no collective is called \"all_gathr\"");
+            "plan table line 13: no collective is called \"all_gathr\"");
   EXPECT_EQ(fault("none no program", "none \x01 program"),
-            "plan table line 11: the reason is not printable text");
+            "plan table line 13: the reason is not printable text");
   EXPECT_EQ(fault("all_gather none", "all_reduce none"),
-            "plan table line 11: \"none\" after a window");
+            "plan table line 13: \"none\" after a window");
+}
+
+TEST(PlanTableText, RefusesAProgramThatDoesNotServeTheRanks) {
+  std::string body = kBody;
+  body.replace(body.find("ranks 24"), 8, "ranks 1025");
+  body.replace(body.find(" 0*16 1*8"), 9, "");
+  EXPECT_EQ(parse_plan_table(sealed(body), kAll).status().message(),
+            "plan table line 11: all_reduce_recursive_doubling: it serves at most 1024 ranks, the "
+            "communicator has 1025");
 }
 
 TEST(PlanTableText, RefusesSpellingsThatAreNotCanonical) {

@@ -284,7 +284,7 @@ TEST(Planner, HalvingAndDoublingHasABandOfTheCatalogueAmongManyRanksOfAPowerOfTw
   EXPECT_EQ(windows(built(make_topology(16, 1), {}, catalog())),
             "0 recursive_doubling 49152 halving_doubling 90112 all_pairs 8392704 ring ");
   EXPECT_EQ(windows(built(make_topology(24, 24), {}, catalog())),
-            "0 recursive_doubling 12288 all_pairs 1576960 ring ");
+            "0 recursive_doubling 12288 all_pairs 1576960 two_level_ring:8 1761280 ring ");
 }
 
 TEST(Planner, OtherCollectivesOfTheCatalogueAreDirectWhenSmallAndPipelinedWhenLarge) {
