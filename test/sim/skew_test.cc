@@ -84,7 +84,7 @@ TEST_F(Skew, ARankTwoSecondsEarlyIsHeldBackByCredits) {
   const PlanTable& table = group_->communicator(0).core().agreement().table;
   const PlanEntry& entry = *find_entry(table, Collective::AllReduce, kBucketBytes).value();
   const std::shared_ptr<const ProvenProgram> program =
-      ProgramProver().find(*find_algorithm(entry.algorithm), kRanks).value();
+      ProgramProver().find(find_choice(entry.algorithm, catalog()), kRanks).value();
   const CallPlan plan =
       plan_call(entry, measure_shape(program->program()), kBucketBytes / kElementBytes,
                 kElementBytes, table.park_limit_bytes)
