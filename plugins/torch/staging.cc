@@ -79,11 +79,18 @@ void Staging::check_place(const at::Tensor& tensor) {
 
 at::Tensor Staging::see(const at::Tensor& tensor, bool is_read, bool is_written) {
   check_place(tensor);
-  if (memory_.device == nullptr || tensor.numel() == 0) return tensor;
-  for (const auto& [known, seen] : seen_)
-    if (known.is_same(tensor)) return seen;
+  if (memory_.device == nullptr) return tensor;
+  // A copy of nothing is a copy all the same: the engine makes none on the device.
+  if (tensor.numel() == 0)
+    return at::empty_strided(tensor.sizes(), tensor.strides(),
+                             at::TensorOptions().dtype(tensor.dtype()));
+  for (const Seen& before : seen_)
+    if (before.tensor.is_same(tensor) && (before.is_read || !is_read) &&
+        (before.is_written || !is_written))
+      return before.seen;
   void* address = memory_.device->host_address(tensor);
-  if (address == nullptr) {
+  const bool is_copy = address == nullptr;
+  if (is_copy) {
     const StagedTensor staged{tensor, is_read, is_written};
     Result<StagedCall> call = memory_.device->make_staged_call({&staged, 1});
     throw_unless_ok(call.status());
@@ -96,7 +103,7 @@ at::Tensor Staging::see(const at::Tensor& tensor, bool is_read, bool is_written)
                                   at::TensorOptions().dtype(tensor.dtype()));
   seen._set_conj(tensor.is_conj());
   seen._set_neg(tensor.is_neg());
-  seen_.emplace_back(tensor, seen);
+  seen_.push_back({tensor, seen, is_read || !is_copy, is_written || !is_copy});
   return seen;
 }
 

@@ -57,9 +57,17 @@ class Staging {
   uint64_t staged_bytes() const { return staged_bytes_; }
 
  private:
+  struct Seen {
+    at::Tensor tensor;  // of a device
+    at::Tensor seen;    // see() of it
+    bool is_read;
+    bool is_written;
+  };
+
   void check(const at::Tensor& tensor) const;
   // As the CPU sees it: the tensor itself, or a tensor of the CPU over the same memory, or over the
-  // device's copy of it, that does not own it. The same for the same tensor.
+  // device's copy of it, that does not own it. The same for the same tensor and use; a copy that is
+  // not filled, or not copied back, serves no other.
   at::Tensor see(const at::Tensor& tensor, bool is_read, bool is_written);
   void check_place(const at::Tensor& tensor);
   // Whether the communicator may work in the memory of `seen`.
@@ -71,9 +79,9 @@ class Staging {
   at::ScalarType type_;
   Elements elements_;
   bool is_unified_in_place_;
-  std::optional<c10::Device> place_;                     // of the call's tensors, by the first one
-  std::vector<std::pair<at::Tensor, at::Tensor>> seen_;  // tensors of a device, and see() of them
-  std::vector<std::shared_ptr<HandOff>> staged_;         // of those in private storage
+  std::optional<c10::Device> place_;  // of the call's tensors, by the first one
+  std::vector<Seen> seen_;
+  std::vector<std::shared_ptr<HandOff>> staged_;  // of those in private storage
   CallMemory memory_;
   StandIn ranges_;  // its ranges; the copies are below
   StagedCopies copies_;
