@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "comm/endpoint_core.h"
@@ -53,7 +54,14 @@ struct Backend::Shared {
   pid_t pid = getpid();
   std::atomic<bool> has_noted_staging{false};
   std::unique_ptr<Endpoint> endpoint;
-  CompletionThread completions;
+  // Of groups that are gone. Closed by the thread that ends the last group, when all is completed.
+  std::shared_ptr<DeviceWorks> late_works = std::make_shared<DeviceWorks>(nullptr);
+  std::optional<CompletionThread> completions{std::in_place};
+
+  ~Shared() {
+    completions.reset();
+    late_works->close();
+  }
 };
 
 std::shared_ptr<Backend::Shared> Backend::share(const std::string& master_address) {
@@ -81,7 +89,8 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
       hooks_(std::move(hooks)),
       options_(std::move(options)),
       timeout_(options_->timeout),
-      shared_(share(master_address)) {
+      shared_(share(master_address)),
+      device_works_(std::make_shared<DeviceWorks>(shared_->late_works)) {
   init();
   is_unified_in_place_ = shared_->endpoint->core().config().is_unified_in_place;
   TorchStore meeting_place(store);
@@ -134,6 +143,7 @@ void Backend::shutdown() {
     (void)new Living(std::move(leaving));
     return;
   }
+  device_works_->await_streams();
   leaving.communicator.reset();
   device_works_->close();
   leaving.shared.reset();  // the last group's ends the completion thread, after what it has to run
@@ -173,7 +183,7 @@ Backend::TorchWorkPointer Backend::post(Call call) {
   memory.finish = std::move(call.finish);
   auto work = c10::make_intrusive<TorchWork>(
       getRank(), title.type, title.text, std::move(memory), hooks_.take_interrupt,
-      found.shared->completions, !title.is_async, is_on_device ? device_works_ : nullptr);
+      *found.shared->completions, !title.is_async, is_on_device ? device_works_ : nullptr);
   options.timeout_ns = limit_of(title.timeout);
   options.will_wait = !title.is_async;
   // Held by the engine until the operation is over; a dropped Work completes all the same.

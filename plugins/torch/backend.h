@@ -177,7 +177,7 @@ class Backend final : public c10d::Backend {
   std::atomic<std::chrono::milliseconds> timeout_;
   std::shared_ptr<Shared> shared_;
   bool is_unified_in_place_ = true;
-  std::shared_ptr<DeviceWorks> device_works_ = std::make_shared<DeviceWorks>();
+  std::shared_ptr<DeviceWorks> device_works_;
   std::mutex mutex_;  // guards what follows: shutdown() may come from another thread
   std::shared_ptr<Communicator> communicator_;
   // By thread, since its startCoalescing().

@@ -1,11 +1,14 @@
 """Every collective and message on tensors of the fake device gives what it gives on the CPU's."""
 
+import threading
+
 import pytest
 import torch
 import torch.distributed as dist
 
 import device_jobs
 import fake_mps
+import ranks as rank_processes
 
 CLEAN = device_jobs.Report(wrong=0, drains=0, violations=[])
 ROWS, COLUMNS = 3, 5
@@ -152,3 +155,54 @@ def test_a_call_with_tensors_of_two_devices_names_both(device_pools):
     text = "mccl: the tensors of {} are on one device; one is on mps:0, another on cpu"
     expected = [text.format("all_gather"), text.format("all_to_all_single")], [2.0] * 4
     assert device_pools.get(2).call(mix_devices) == [expected] * 2
+
+
+def reduce_nothing(rank, rank_count):
+    fake_mps.set_delay_us(0)
+    tensors = [torch.empty(0, device="mps"), torch.empty(3, 0, device="mps").t()]
+    for tensor in tensors:
+        dist.all_reduce(tensor)
+        dist.all_gather([torch.empty_like(tensor) for _ in range(rank_count)], tensor)
+    # The stream waits for the engine: were the engine to wait for the stream, nobody would end.
+    fake_mps.synchronize()
+    return [list(tensor.shape) for tensor in tensors], fake_mps.violations()
+
+
+@pytest.mark.parametrize("is_in_place", [0, 1])
+def test_tensors_without_elements_need_no_copies_of_the_device(is_in_place):
+    setting = {"MCCL_UNIFIED_COLLECTIVE": str(is_in_place)}
+    with rank_processes.Ranks(2, environment=setting, initialises=False) as pool:
+        pool.call(device_jobs.load_device)
+        assert pool.call(reduce_nothing) == [([[0], [0, 3]], [])] * 2
+
+
+def leave_during_calls(rank, rank_count):
+    """A callback holds up the completion of works whose group goes meanwhile."""
+    fake_mps.set_delay_us(0)
+    group = dist.new_group(backend="mccl")
+    is_left, last = threading.Event(), None
+    if rank == 0:
+        works = [dist.all_reduce(torch.ones(1000, device="mps"), group=group, async_op=True)
+                 for _ in range(8)]
+        works[0].get_future().then(lambda _: is_left.wait())
+        last = works[-1].get_future()
+        del works
+        rank_processes.go("called")
+    else:
+        rank_processes.await_go("called")
+    dist.destroy_process_group(group)
+    del group
+    is_left.set()
+    if rank == 0:
+        with pytest.raises(RuntimeError):
+            last.wait()
+        del last
+    dist.barrier()
+    dist.all_reduce(torch.ones(1, device="mps"))
+    return fake_mps.violations()
+
+
+def test_memory_of_calls_that_a_group_leaves_behind_is_not_released_by_our_threads():
+    with rank_processes.Ranks(2, initialises=False) as pool:
+        pool.call(device_jobs.load_device)
+        assert pool.call(leave_during_calls) == [[], []]
