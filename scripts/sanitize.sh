@@ -18,8 +18,8 @@ for preset in "$@"; do
   if [ "$preset" = tsan ] && command -v setarch >/dev/null; then runner=(setarch -R); fi
   "${runner[@]}" python3 scripts/run_tests.py --build-dir "build/$preset" --no-python \
     --timeout-factor 10 || status=1
-  # The thread sanitizer is to see the hand-off's orders (law L13), not only what comes of them: with
-  # one of them broken it reports a race.
+  # The thread sanitizer is to see the orders of the hand-off (law L13) and not what comes of them:
+  # with one of them broken it reports a race.
   if [ "$preset" = tsan ]; then
     threads="build/$preset/test/hand_off/hand_off_threads"
     "${runner[@]}" "$threads" none || status=1

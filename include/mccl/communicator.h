@@ -118,8 +118,8 @@ struct CallOptions {
   // is encoded on it, and a signal is encoded and committed, by the calling thread. Null: the
   // memory is the CPU's, and ready.
   std::shared_ptr<HandOff> hand_off = {};
-  // The caller waits at once: the endpoint's thread is not woken for what the waiter will do. Has no
-  // effect with a hand_off.
+  // The caller waits at once: the endpoint's thread is not woken for what the waiter will do. Has
+  // no effect with a hand_off.
   bool will_wait = false;
 };
 

@@ -168,7 +168,7 @@ def check_held(r: _Rank) -> str:
 
 
 def check_training(r: _Rank) -> str:
-    """Stock DDP and a hand-written loop of gradient hooks end with the same weights, bit for bit."""
+    """Stock DDP and a hand-written loop of gradient hooks end with the same weights."""
     torch, dist = r.torch, r.dist
 
     def make_model():
@@ -218,7 +218,7 @@ def check_training(r: _Rank) -> str:
 
 
 def check_place(r: _Rank) -> str:
-    """Memory that CPU and device share is reduced in place, or, where that is switched off, copied."""
+    """Memory that CPU and device share is reduced in place, or copied where told so."""
     before = r.stats()
     for _ in range(18):
         bucket = r.values(r.rank).to(r.device)

@@ -1,4 +1,4 @@
-"""Tensors in private storage, as torch's mps had them before 2.12: through the device's own copies."""
+"""Private storage, as mps tensors had before torch 2.12: calls go through the device's copies."""
 
 import pytest
 import torch

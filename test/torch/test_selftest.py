@@ -1,4 +1,4 @@
-"""`mccl selftest` on the fake device: it passes where the rules are kept and fails where one is not."""
+"""`mccl selftest` on the fake device: passes where the rules are kept, fails where one is not."""
 
 import json
 import os
