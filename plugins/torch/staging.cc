@@ -50,8 +50,9 @@ Status run(const std::vector<std::function<void()>>& copies) {
 
 }  // namespace
 
-void Staging::check(const at::Tensor& tensor) const {
+void Staging::check(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.defined(), "mccl: ", call_, " got an undefined tensor");
+  check_place(tensor);
   if (tensor.layout() != at::kStrided)
     C10_THROW_ERROR(NotImplementedError,
                     c10::str("mccl: ", call_, " of a ", tensor.layout(),
@@ -78,7 +79,6 @@ void Staging::check_place(const at::Tensor& tensor) {
 }
 
 at::Tensor Staging::see(const at::Tensor& tensor, bool is_read, bool is_written) {
-  check_place(tensor);
   if (memory_.device == nullptr) return tensor;
   // A copy of nothing is a copy all the same: the engine makes none on the device.
   if (tensor.numel() == 0)
@@ -153,7 +153,7 @@ InputBlock Staging::input(const at::Tensor& tensor, const Reduction& reduction) 
   return {room.const_data_ptr(), count(room)};
 }
 
-void Staging::check_writable(const at::Tensor& tensor) const {
+void Staging::check_writable(const at::Tensor& tensor) {
   check(tensor);
   TORCH_CHECK_VALUE(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, "mccl: the output of ",
                     call_, " has elements that share memory (an expanded tensor); pass a clone");

@@ -34,7 +34,7 @@ class Staging {
   // Memory that is written: the tensor's own, or a stand-in. ValueError for an expanded tensor.
   OutputBlock output(const at::Tensor& tensor);
   // The refusals of output(), without one.
-  void check_writable(const at::Tensor& tensor) const;
+  void check_writable(const at::Tensor& tensor);
   // Read and written, one block for both unless the input is to be scaled.
   std::pair<InputBlock, OutputBlock> in_place(const at::Tensor& tensor, const Reduction& reduction);
 
@@ -64,7 +64,7 @@ class Staging {
     bool is_written;
   };
 
-  void check(const at::Tensor& tensor) const;
+  void check(const at::Tensor& tensor);
   // As the CPU sees it: the tensor itself, or a tensor of the CPU over the same memory, or over the
   // device's copy of it, that does not own it. The same for the same tensor and use; a copy that is
   // not filled, or not copied back, serves no other.

@@ -85,7 +85,8 @@ def test_reductions_without_meaning_are_refused_by_name(few_ranks):
             "sparse max": no + "all_reduce of sparse tensors supports ReduceOp.SUM only",
             "sparse broadcast": no + "broadcast of a Sparse tensor is not supported; supported "
                                      "are strided tensors, and sparse COO tensors in all_reduce",
-            "meta": no + "broadcast of a tensor on meta is not supported; supported is cpu",
+            "meta": no + "broadcast of a tensor on meta is not supported; supported are cpu, and "
+                         "mps on a Mac",
         }
 
 
