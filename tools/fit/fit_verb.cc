@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   std::vector<std::string> files;
-  int rank_count = 0;
+  std::optional<int> rank_count;
   std::string form = "both";
   std::string slice = "64K";
   std::string bytes_min = "0";
@@ -72,15 +70,6 @@ Result<Prediction> parse_prediction(std::string_view text) {
   return Prediction{rank_count, bytes.value()};
 }
 
-Result<std::string> read_whole(const std::string& name) {
-  if (name == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
-  std::ifstream file(name, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad())
-    return Status(StatusCode::InvalidArgument, fmt::format("{}: cannot be read", name));
-  return text;
-}
-
 struct Measured {
   std::vector<PerfRow> rows;
   std::vector<Prediction> predictions;
@@ -102,10 +91,10 @@ Result<Measured> read(const Options& options) {
     measured.predictions.push_back(one.value());
   }
   for (const std::string& name : options.files) {
-    const Result<std::string> text = read_whole(name);
+    const Result<std::string> text = read_whole_file(name, &std::cin);
     if (!text.is_ok()) return text.status();
     const Result<std::vector<PerfRow>> rows =
-        parse_perf_file(text.value(), name, options.rank_count);
+        parse_perf_file(text.value(), name, options.rank_count.value_or(0));
     if (!rows.is_ok()) return rows.status();
     for (const PerfRow& row : rows.value())
       if (row.bytes >= bytes_min.value()) measured.rows.push_back(row);

@@ -221,7 +221,7 @@ VerbRun declare(CLI::App& app) {
   app.add_option("--copy-gb-per-s", options->copy_gb_per_s,
                  "Rate of a copy to or from staging memory (default 100)");
   app.add_option("--skew-ms", options->skew_ms, "Each rank's step is late by a random time below");
-  app.add_option("--seed", options->seed, "Of the skew (default 1)");
+  app.add_option("--seed", options->seed, "Of the skew (default 1)")->check(check_seed);
   app.add_flag("--ablations", options->has_ablations,
                "Also the simpler designs: staging, draining the device, copying afterwards");
   app.add_flag("--real", options->is_real,

@@ -130,7 +130,9 @@ ExitCode print_limits(const Inputs& inputs, Terminal& terminal) {
     row["ranks"] = std::isfinite(limit.rank_count) ? Json(limit.rank_count) : Json(nullptr);
     row["ranks_with_slices"] = limit.rank_count_with_slices;
     json["limits"].push_back(row);
-    text += fmt::format("{:>8} {:>18.1f} {:>26.1f}\n", write_bytes(bytes), limit.rank_count,
+    text += fmt::format("{:>8} {:>18} {:>26.1f}\n", write_bytes(bytes),
+                        std::isfinite(limit.rank_count) ? fmt::format("{:.1f}", limit.rank_count)
+                                                        : std::string("no number"),
                         limit.rank_count_with_slices);
   }
   terminal.out << (terminal.is_json ? json.dump(2) + "\n" : text);

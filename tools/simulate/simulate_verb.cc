@@ -7,10 +7,10 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "algorithms/catalog.h"
 #include "base/prng.h"
@@ -28,7 +28,7 @@ struct Options {
   LinkOptions link;
   std::string program;
   std::string collective = "all_reduce";
-  int rank_count = 0;
+  std::optional<int> rank_count;  // none: the file's, or 24
   std::string bytes = "25M";
   int operation_count = 1;
   double skew_ms = 0;
@@ -51,10 +51,9 @@ bool is_file_name(const std::string& program) {
 }
 
 Status load_program(const std::string& name, SimulationRequest& request) {
-  std::ifstream file(name, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad()) return wrong(name + ": cannot be read");
-  XmlReadResult read = read_xml(text);
+  const Result<std::string> text = read_whole_file(name, nullptr);
+  if (!text.is_ok()) return text.status();
+  XmlReadResult read = read_xml(text.value());
   if (!read.is_ok()) return {StatusCode::NotProven, read.to_string(name)};
   Result<std::shared_ptr<const ProvenProgram>> proven =
       ProgramProver::prove(std::move(read.program));
@@ -127,7 +126,9 @@ Status check_range(const char* option, double value, double least, double most) 
 
 Result<SimulationRequest> read(const Options& options) {
   SimulationRequest request;
-  request.rank_count = options.rank_count;
+  if (options.rank_count)
+    MCCL_RETURN_IF_ERROR(check_range("--ranks", *options.rank_count, 2, kSimulationRanksMax));
+  request.rank_count = options.rank_count.value_or(0);
   Result<LinkChoice> link = choose_link(options.link);
   if (!link.is_ok()) return link.status();
   request.link = std::move(link).value();
@@ -290,7 +291,7 @@ VerbRun declare(CLI::App& app) {
   app.add_option("--late", options->late, "RANK=MILLISECONDS: this rank is late by so much");
   app.add_option("--jitter", options->jitter,
                  "A latency is alpha * (1 + a random number below this)");
-  app.add_option("--seed", options->seed, "Of skew and jitter (default 1)");
+  app.add_option("--seed", options->seed, "Of skew and jitter (default 1)")->check(check_seed);
   app.add_option("--segment", options->segment,
                  "Packet length: what ports carry at a time (default 9000)");
   app.add_option("--ranks-per-switch", options->ranks_per_switch,

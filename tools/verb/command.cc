@@ -27,6 +27,15 @@ ExitCode run_verb(const Verb& verb, const std::vector<std::string>& arguments, T
   app.footer(fmt::format("Example:\n{}", verb.example));
   app.add_flag("--json", terminal.is_json, "One JSON object on standard output");
   const VerbRun run = verb.declare(app);
+  // An empty word is a shell variable that was not set: no option means anything by it, and the
+  // parser would take it for zero or for "not given".
+  for (const std::string& word : arguments)
+    if (word.empty() || (word.starts_with("--") && word.ends_with("="))) {
+      terminal.err << fmt::format(
+          "mccl {}: \"{}\" has no value; `mccl {} -h` says what is allowed\n", verb.name, word,
+          verb.name);
+      return ExitCode::Usage;
+    }
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);

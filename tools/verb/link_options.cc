@@ -10,6 +10,8 @@
 namespace mccl {
 namespace {
 
+constexpr double kAlphaUsMax = 1e9;  // what check_link_costs() allows
+
 Status wrong(const std::string& text) {
   return {StatusCode::InvalidArgument, text};
 }
@@ -54,18 +56,19 @@ Result<LinkChoice> choose_link(const LinkOptions& options) {
                     .costs = row.costs,
                     .slice_bytes = row.slice_bytes,
                     .frame_bytes = row.frame_bytes};
-  if (options.gbps != 0 && !options.bandwidth.empty())
+  if (options.gbps && !options.bandwidth.empty())
     return wrong("--gbps and --bandwidth say the same: give one of them");
-  if (options.alpha_us >= 0) {
-    choice.costs.alpha_ns = std::llround(options.alpha_us * 1e3);
+  if (options.alpha_us) {
+    if (!(*options.alpha_us >= 0 && *options.alpha_us <= kAlphaUsMax))
+      return wrong(
+          fmt::format("--alpha-us {}: allowed are 0 to {:.0f}", *options.alpha_us, kAlphaUsMax));
+    choice.costs.alpha_ns = std::llround(*options.alpha_us * 1e3);
     choice.costs.alpha_high_ns = choice.costs.alpha_ns;
     choice.name += ", alpha given";
-  } else if (options.alpha_us != LinkOptions().alpha_us) {
-    return wrong(fmt::format("--alpha-us {} is negative", options.alpha_us));
   }
-  if (options.gbps != 0 || !options.bandwidth.empty()) {
-    const Result<int64_t> bandwidth = parse_bandwidth(
-        options.bandwidth.empty() ? fmt::format("{}Gb/s", options.gbps) : options.bandwidth);
+  if (options.gbps || !options.bandwidth.empty()) {
+    const Result<int64_t> bandwidth =
+        parse_bandwidth(options.gbps ? fmt::format("{}Gb/s", *options.gbps) : options.bandwidth);
     if (!bandwidth.is_ok()) return bandwidth.status();
     choice.costs.bytes_per_second = bandwidth.value();
     choice.name += ", B given";

@@ -17,10 +17,10 @@ class App;
 namespace mccl {
 
 struct LinkOptions {
-  std::string link = {};       // --link; empty: lan
-  double alpha_us = -1;        // --alpha-us; negative: the link's
-  double gbps = 0;             // --gbps, gigabits; 0: the link's
-  std::string bandwidth = {};  // --bandwidth, with a unit; empty: the link's
+  std::string link = {};                // --link; empty: lan
+  std::optional<double> alpha_us = {};  // --alpha-us; none: the link's
+  std::optional<double> gbps = {};      // --gbps, gigabits; none: the link's
+  std::string bandwidth = {};           // --bandwidth, with a unit; empty: the link's
 };
 
 void add_link_options(CLI::App& app, LinkOptions& options);

@@ -6,12 +6,14 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <fstream>
 #include <ostream>
 
 namespace mccl {
 namespace {
 
 constexpr int64_t kBytesMax = int64_t{1} << 40;
+constexpr size_t kFileBytesMax = size_t{64} << 20;
 
 size_t edit_distance(std::string_view left, std::string_view right) {
   std::vector<size_t> row(right.size() + 1);
@@ -104,6 +106,35 @@ std::string write_bytes(int64_t bytes) {
       return fmt::format("{}{}", bytes / unit, kSuffixes[static_cast<size_t>(power - 1)]);
   }
   return std::to_string(bytes);
+}
+
+Result<std::string> read_whole_file(const std::string& name, std::istream* standard_input) {
+  const bool is_standard = name == "-" && standard_input != nullptr;
+  std::ifstream file;
+  if (!is_standard) file.open(name, std::ios::binary);
+  std::istream& from = is_standard ? *standard_input : file;
+  std::string text;
+  std::vector<char> piece(size_t{1} << 16);
+  // read() also of a directory only fails, where an iterator over the buffer would throw.
+  while (from.good() && text.size() <= kFileBytesMax) {
+    from.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    text.append(piece.data(), static_cast<size_t>(from.gcount()));
+  }
+  if (text.size() > kFileBytesMax)
+    return Status(StatusCode::InvalidArgument,
+                  fmt::format("{}: longer than the {} bytes that are read", name, kFileBytesMax));
+  if (!from.eof() || from.bad())
+    return Status(StatusCode::InvalidArgument, fmt::format("{}: cannot be read", name));
+  return text;
+}
+
+std::string check_seed(const std::string& text) {
+  uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end
+             ? std::string()
+             : fmt::format("\"{}\" is not a whole number from 0 to 2^64 - 1", text);
 }
 
 std::string_view find_nearest(std::string_view name, const std::vector<std::string_view>& names) {

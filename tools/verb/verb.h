@@ -61,6 +61,14 @@ Result<std::vector<int64_t>> parse_byte_list(std::string_view text);
 // The shortest spelling that parse_bytes() reads back: "25M", "1000".
 std::string write_bytes(int64_t bytes);
 
+// A whole file; "-" is `standard_input`, unless null. InvalidArgument for what cannot be read, such
+// as a directory, and for more than 64 MiB, which is none of the files that verbs read.
+Result<std::string> read_whole_file(const std::string& name, std::istream* standard_input);
+
+// For an option that is a 64-bit seed: empty, or what is wrong with the text. The parser would take
+// a negative number modulo 2^64.
+std::string check_seed(const std::string& text);
+
 // The name with the least edit distance to `name`; `names` is not empty.
 std::string_view find_nearest(std::string_view name, const std::vector<std::string_view>& names);
 

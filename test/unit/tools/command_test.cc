@@ -71,6 +71,34 @@ TEST(Command, SaysWhatIsWrongOnStandardError) {
   EXPECT_EQ(run({"echo", "--wrod", "x"}).code, ExitCode::Usage);
 }
 
+TEST(Command, RefusesWordsThatAreEmpty) {
+  const Outcome outcome = run({"echo", "--word", ""});
+  EXPECT_EQ(outcome.code, ExitCode::Usage);
+  EXPECT_EQ(outcome.err, "mccl echo: \"\" has no value; `mccl echo -h` says what is allowed\n");
+  EXPECT_EQ(run({"echo", "--word="}).err,
+            "mccl echo: \"--word=\" has no value; `mccl echo -h` says what is allowed\n");
+  EXPECT_EQ(run({"echo", "--word=="}).code, ExitCode::Usage);
+}
+
+TEST(Seeds, AreWholeNumbersOf64Bits) {
+  EXPECT_EQ(check_seed("0"), "");
+  EXPECT_EQ(check_seed("18446744073709551615"), "");
+  for (const char* text : {"-1", "18446744073709551616", "1.5", "x", ""})
+    EXPECT_EQ(check_seed(text),
+              std::string("\"") + text + "\" is not a whole number from 0 to 2^64 - 1");
+}
+
+TEST(Files, AreReadWholeOrRefused) {
+  std::istringstream standard("a\0b", std::ios::binary);
+  EXPECT_EQ(read_whole_file("-", &standard).value(), "a");
+  EXPECT_EQ(read_whole_file(__FILE__, nullptr).value().substr(0, 8), "#include");
+  EXPECT_EQ(read_whole_file("/dev/null", nullptr).value(), "");
+  EXPECT_EQ(read_whole_file("/", nullptr).status().message(), "/: cannot be read");
+  EXPECT_EQ(read_whole_file("-", nullptr).status().message(), "-: cannot be read");
+  EXPECT_EQ(read_whole_file("/dev/zero", nullptr).status().message(),
+            "/dev/zero: longer than the 67108864 bytes that are read");
+}
+
 TEST(Command, LooksForOtherVerbsOnThePath) {
   const Outcome other = run({"ecco", "-x", "1"});
   EXPECT_EQ(other.program, (Words{"mccl-ecco", "-x", "1"}));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace mccl {
 namespace {
 
@@ -34,6 +36,18 @@ TEST(PlanReport, HasTheModelsTimesAndTheChoice) {
   EXPECT_NEAR(ring.bus_bytes_per_second, 1.2287e9, 1e5);
   EXPECT_EQ(report.crossovers, (std::vector<Crossover>{{0, "all_reduce_recursive_doubling"},
                                                        {262'145, "all_reduce_ring"}}));
+}
+
+TEST(Links, RefuseFiguresThatCannotBe) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(choose_link({.alpha_us = -1}).status().message(),
+            "--alpha-us -1: allowed are 0 to 1000000000");
+  EXPECT_EQ(choose_link({.alpha_us = nan}).status().message(),
+            "--alpha-us nan: allowed are 0 to 1000000000");
+  EXPECT_EQ(choose_link({.alpha_us = std::numeric_limits<double>::infinity()}).status().message(),
+            "--alpha-us inf: allowed are 0 to 1000000000");
+  EXPECT_EQ(link({.alpha_us = 1e9}).costs.alpha_ns, 1'000'000'000'000);
+  EXPECT_EQ(choose_link({.gbps = 0}).status().code(), StatusCode::InvalidArgument);
 }
 
 TEST(Links, AreNamedOrGivenInUnits) {
