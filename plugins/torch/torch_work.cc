@@ -59,6 +59,7 @@ TorchWork::TorchWork(int rank, c10d::OpType type, const char* title, CallMemory 
       has_end_(memory_.finish != nullptr || !memory_.returns.empty() ||
                recordFunctionEndCallback_ != nullptr),
       completions_(completions),
+      is_async_(!completes_in_wait),
       completes_in_wait_(completes_in_wait),
       take_interrupt_(std::move(take_interrupt)),
       device_works_(std::move(device_works)),
@@ -96,6 +97,7 @@ void TorchWork::on_operation_over(c10::intrusive_ptr<TorchWork> reference, const
     const std::lock_guard lock(work.mutex_);
     work.is_over_ = true;
     work.over_status_ = status;
+    if (work.is_left_to_stream_) work.device_works_->end_stream_wait();
     if (work.completes_in_wait_ && work.holder_count_ > 0) {
       work.engines_own_ = std::move(reference);
       return;
@@ -173,8 +175,9 @@ bool TorchWork::isSuccess() const {
 }
 
 bool TorchWork::is_left_to_stream() {
-  // What is made of the outputs afterwards is made by the CPU, and who calls wait() relies on it.
-  if (device_works_ == nullptr || memory_.finish) return false;
+  // What is made of the outputs afterwards is made by the CPU, and who calls wait() relies on it. A
+  // call that was not asynchronous may wait long for a peer: longer than a device waits.
+  if (device_works_ == nullptr || memory_.finish || !is_async_) return false;
   {
     const std::lock_guard lock(mutex_);
     if (is_over_) return false;
@@ -189,6 +192,7 @@ bool TorchWork::is_left_to_stream() {
   if (is_over_) return false;
   completes_in_wait_ = false;  // by the thread of completions
   device_works_->count_stream_wait();
+  if (!std::exchange(is_left_to_stream_, true)) device_works_->begin_stream_wait();
   return true;
 }
 

@@ -80,8 +80,8 @@ class TorchWork final : public c10d::Work {
   std::vector<at::Tensor> result() override { return memory_.outputs; }
   void synchronize() override { wait(kNoTimeout); }
   // Blocks without the interpreter lock (the binding releases it). Throws the operation's error.
-  // Without a limit, on memory of a device, the device's stream waits and the host goes on; an
-  // error is then thrown by the next call.
+  // Without a limit, on memory of a device and after an asynchronous call, the device's stream
+  // waits and the host goes on; an error is then thrown by the next call.
   bool wait(std::chrono::milliseconds timeout) override;
   // As wait(), but gives the operation's error back, null for none; throws only what ended the wait
   // and not the operation: the limit, or a signal.
@@ -110,11 +110,13 @@ class TorchWork final : public c10d::Work {
   // make, a profiler's event to end.
   bool has_end_;
   CompletionThread& completions_;
+  const bool is_async_;  // the caller did not say that it waits next
   // Under mutex_: who completes.
   bool completes_in_wait_;
   int holder_count_ = 1;                       // threads that are posting it or waiting for it
   c10::intrusive_ptr<TorchWork> engines_own_;  // left by the engine to the last of them
   bool is_over_ = false;
+  bool is_left_to_stream_ = false;
   bool is_claimed_ = false;
   Status over_status_;
   TakeInterrupt take_interrupt_;

@@ -109,10 +109,14 @@ Driver* DriverDoor::enter() {
   return driver_;
 }
 
+bool DriverDoor::is_of_this_process() const {
+  return ::getpid() == pid_;
+}
+
 Status DriverDoor::wait(const std::atomic<bool>& is_done, int64_t timeout_ns,
                         const std::function<bool()>& interrupted) {
   std::optional<TimeNs> deadline;
-  if (!is_done.load(std::memory_order_acquire) && ::getpid() != pid_)
+  if (!is_done.load(std::memory_order_acquire) && !is_of_this_process())
     return Status(StatusCode::InvalidArgument,
                   "this process was forked from the one that made the call");
   while (!is_done.load(std::memory_order_acquire)) {

@@ -49,6 +49,8 @@ class DriverDoor {
   // the sockets are the parent's.
   Status wait(const std::atomic<bool>& is_done, int64_t timeout_ns,
               const std::function<bool()>& interrupted);
+  // False in a forked child.
+  bool is_of_this_process() const;
 
  private:
   friend class Driver;

@@ -35,7 +35,8 @@ class PostedWork final : public Work, public MessageSink {
 
   Result<bool> wait_on_stream() override {
     if (is_done()) return status_.is_ok() ? Result<bool>(true) : status_;
-    if (!waits_on_stream_) return false;
+    // A forked child has no engine that would let its stream go on: wait() says so.
+    if (!waits_on_stream_ || !door_->is_of_this_process()) return false;
     MCCL_RETURN_IF_ERROR(device_->wait_on_stream());
     return true;
   }
