@@ -1,4 +1,4 @@
-"""What wait() left to the device's stream is kept when the group goes; a forked child is refused."""
+"""What wait() has left to the stream is kept when the group goes, and refused in a fork."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ def leave_after_wait(rank, rank_count):
     fake_mps.set_delay_us(2000)
     tensors = [torch.full((3000,), float(index + rank), device="mps") * 1 for index in range(8)]
     for tensor in tensors:
-        dist.all_reduce(tensor)
+        dist.all_reduce(tensor, async_op=True).wait()
     dist.destroy_process_group()
     fake_mps.set_delay_us(0)
     return [tensor.cpu().unique().tolist() for tensor in tensors], fake_mps.violations()
