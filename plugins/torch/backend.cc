@@ -90,7 +90,14 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
       options_(std::move(options)),
       timeout_(options_->timeout),
       shared_(share(master_address)),
-      device_works_(std::make_shared<DeviceWorks>(shared_->late_works)) {
+      device_works_(std::make_shared<DeviceWorks>(
+          shared_->late_works,
+          [logger = &shared_->endpoint->core().logger()](const Status& status) {
+            logger->error(
+                "a call whose wait() had been left to the device's stream failed, and "
+                "kernels behind it read what was not reduced: " +
+                status.message());
+          })) {
   init();
   is_unified_in_place_ = shared_->endpoint->core().config().is_unified_in_place;
   TorchStore meeting_place(store);

@@ -8,11 +8,14 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 #include <vector>
+
+#include "mccl/status.h"
 
 namespace mccl {
 
@@ -25,7 +28,10 @@ struct HandOffStats {
 class DeviceWorks {
  public:
   // `heir`, where there is one, keeps what comes after close(): works that a callback has held up.
-  explicit DeviceWorks(std::shared_ptr<DeviceWorks> heir) : heir_(std::move(heir)) {}
+  // `report` is told, once, of the first error that no wait() can raise any more.
+  explicit DeviceWorks(std::shared_ptr<DeviceWorks> heir,
+                       std::function<void(const Status&)> report = {})
+      : heir_(std::move(heir)), report_(std::move(report)) {}
 
   // Any thread. A kept work refers to this object: after close() none is kept here.
   void keep(c10::intrusive_ptr<c10d::Work> work) {
@@ -59,9 +65,14 @@ class DeviceWorks {
     const std::lock_guard lock(mutex_);
     ++streams_waiting_;
   }
-  void end_stream_wait() {
-    const std::lock_guard lock(mutex_);
-    if (--streams_waiting_ == 0) cv_.notify_all();
+  void end_stream_wait(const Status& status) {
+    std::function<void(const Status&)> report;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!status.is_ok()) report = std::exchange(report_, {});
+      if (--streams_waiting_ == 0) cv_.notify_all();
+    }
+    if (report) report(status);
   }
   // Blocks until no work is left to the stream: what wait() has promised is kept before the group
   // goes. Every operation ends by its time limit.
@@ -78,6 +89,7 @@ class DeviceWorks {
  private:
   const std::shared_ptr<DeviceWorks> heir_;
   std::mutex mutex_;
+  std::function<void(const Status&)> report_;
   std::condition_variable cv_;
   int64_t streams_waiting_ = 0;
   bool is_closed_ = false;

@@ -97,7 +97,7 @@ void TorchWork::on_operation_over(c10::intrusive_ptr<TorchWork> reference, const
     const std::lock_guard lock(work.mutex_);
     work.is_over_ = true;
     work.over_status_ = status;
-    if (work.is_left_to_stream_) work.device_works_->end_stream_wait();
+    if (work.is_left_to_stream_) work.device_works_->end_stream_wait(status);
     if (work.completes_in_wait_ && work.holder_count_ > 0) {
       work.engines_own_ = std::move(reference);
       return;

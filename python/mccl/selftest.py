@@ -312,11 +312,26 @@ def _run_local_rank(index: int, arguments: argparse.Namespace, port: int) -> Non
     sys.exit(_run_rank(arguments))
 
 
+def _check_launcher(parser: argparse.ArgumentParser) -> None:
+    """Whoever sets RANK is a launcher, and sets the rest as well."""
+    if "RANK" not in os.environ:
+        return
+    for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        if name not in os.environ:
+            parser.error(f"RANK is set and {name} is not: unset RANK, or start it with torchrun")
+    for name in ("RANK", "WORLD_SIZE"):
+        if not os.environ[name].isdigit():
+            parser.error(f"{name}={os.environ[name]} is not a number")
+    if int(os.environ["WORLD_SIZE"]) < 2:
+        parser.error(f"WORLD_SIZE={os.environ['WORLD_SIZE']}: at least 2 ranks are needed")
+
+
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="mccl selftest", description=__doc__.split("\n\n")[0],
         epilog="example: mccl selftest --device mps --ranks 2")
-    parser.add_argument("--device", default="mps", help="cpu or mps (default mps)")
+    parser.add_argument("--device", default="mps", choices=["cpu", "mps"],
+                        help="whose tensors (default mps)")
     parser.add_argument("--ranks", type=int, default=2,
                         help="processes on this machine, where torchrun does not say (default 2)")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
@@ -326,6 +341,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parsed = parser.parse_args(arguments)
     if parsed.ranks < 2:
         parser.error(f"--ranks {parsed.ranks}: at least 2 are needed")
+    _check_launcher(parser)
     if parsed.device == "mps" and not parsed.imports:
         import torch
 

@@ -56,3 +56,6 @@ def test_usage():
     result = run("--device", "mps")
     assert result.returncode == 2
     assert "--device cpu runs anywhere" in result.stderr
+    result = run("--device", "cpu", RANK="0")
+    assert result.returncode == 2
+    assert "RANK is set and WORLD_SIZE is not" in result.stderr

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,12 @@ int main(int argument_count, char** arguments) {
                                  .run_program = [&](const std::vector<std::string>& words) {
                                    run_program(arguments[0], words);
                                  }};
-  const mccl::ExitCode code =
-      mccl::run_command(command, {arguments + 1, arguments + argument_count}, terminal);
+  mccl::ExitCode code = mccl::ExitCode::No;
+  try {
+    code = mccl::run_command(command, {arguments + 1, arguments + argument_count}, terminal);
+  } catch (const std::bad_alloc&) {
+    std::cerr << "mccl: there is not enough memory for this; make it smaller\n";
+  }
   // A result that could not be written is not a result.
   return std::cout.flush() ? static_cast<int>(code) : 1;
 }

@@ -312,7 +312,8 @@ Result<StepReport> run_step(const StepRequest& request, StepMode mode) {
   Result<Config> config = parse_config(
       Environment{{"MCCL_PROFILE", std::string(cost_profile_name(request.link.settings.profile))},
                   {"MCCL_LOG", "warning"},
-                  {"MCCL_TIMEOUT", "10000000"}},
+                  {"MCCL_TIMEOUT", "10000000"},
+                  {"MCCL_DEVICE_WAIT", "10000000"}},
       nullptr);
   if (!config.is_ok()) return config.status();
   sim::WorldOptions world;
