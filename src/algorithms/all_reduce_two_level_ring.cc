@@ -5,11 +5,11 @@
 // shares gives some of them several.
 //
 // Cost: about 2(g-1) + 2(n/g-1) hops instead of 2(n-1), for nearly the same bytes; no scratch. The
-// three phases have lanes of their own, so that they overlap slice by slice. Only one stream per
-// rank and lap leaves a group: where groups are switches, an uplink carries as much as one port.
+// three phases have lanes of their own, so that they overlap slice by slice. Where groups are
+// switches, an uplink carries no more than one port does.
 // Each chunk's sum is made once, by one owner in a ring: all ranks end with equal bits.
 // Reference: Mikami et al. 2018, "Massively distributed SGD: ImageNet/ResNet-50 training in a
-// flash" (2D-torus all-reduce); Jia et al. 2018.
+// flash" (2D-torus all-reduce).
 // Golden case: test/golden/algorithms/all_reduce_two_level_ring.txt.
 #include <fmt/format.h>
 
@@ -23,7 +23,8 @@ namespace {
 
 constexpr Placement kInnerSums = {.channel = 0, .send_lane = -1, .recv_lane = -1};
 constexpr Placement kInnerResults = {.channel = 1, .send_lane = -1, .recv_lane = -1};
-constexpr int kFirstOuterChannel = 2;
+// Of two neighbouring groups one at least is full: no two shares travel between the same owners.
+constexpr Placement kOuter = {.channel = 2, .send_lane = -1, .recv_lane = -1};
 
 // Who stands where. Members and shares are numbered within a group.
 struct Groups {
@@ -40,12 +41,6 @@ struct Groups {
   int owned_count(int group, int member) const {
     const int members = member_count(group);
     return (share_count - member % members + members - 1) / members;
-  }
-  // Two shares with the same owners in two groups travel on different channels.
-  Placement outer(int share) const {
-    return {.channel = kFirstOuterChannel + share / least_member_count(),
-            .send_lane = -1,
-            .recv_lane = -1};
   }
 };
 
@@ -76,11 +71,11 @@ void reduce_between(ProgramBuilder& rings, const Groups& groups, int share) {
     for (int step = 1; step < group_count; ++step) {
       const int group = (start + step) % group_count;
       value = rings.reduce(value, group_sum(rings, groups, group, share, chunk),
-                           rings.output(groups.owner(group, share), chunk), groups.outer(share));
+                           rings.output(groups.owner(group, share), chunk), kOuter);
     }
     for (int step = 0; step < group_count - 1; ++step) {
       const int rank = groups.owner((start + step) % group_count, share);
-      value = rings.copy(value, rings.output(rank, chunk), groups.outer(share));
+      value = rings.copy(value, rings.output(rank, chunk), kOuter);
     }
   }
 }
