@@ -99,8 +99,9 @@ void finish_additive(CostTerms& terms, const LinkCosts& link, int64_t sent, int6
 
 void add_uplink(CostTerms& terms, const LinkCosts& link, int64_t uplink_bytes, int ports) {
   terms.uplink_ns = time_ns(divide_up_bytes(uplink_bytes, ports), link.bytes_per_second);
-  const WideInteger rest = terms.is_pipelined ? WideInteger{terms.fill_ns}
-                                              : WideInteger{terms.latency_ns} + terms.reduce_ns;
+  WideInteger rest = WideInteger{terms.latency_ns} + terms.reduce_ns;
+  if (terms.is_pipelined) rest = terms.fill_ns;
+  if (!terms.phases.empty()) rest = WideInteger{terms.total_ns} - terms.phases.back().total_ns;
   terms.total_ns = std::max(terms.total_ns, saturate(rest + terms.uplink_ns));
 }
 

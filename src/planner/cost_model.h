@@ -16,7 +16,8 @@
 //
 // A pipelined program of several phases takes the sum of theirs, with an alpha each: that phases
 // overlap while one waits for latency is left out. Where uplinks are narrow, what passes the
-// busiest one takes at least its time on top of the hops that are not hidden behind it.
+// busiest one takes at least its time, on top of what nothing hides: fill, latency and reductions,
+// and of several phases all but the last, which is the one between groups.
 #pragma once
 
 #include <cstdint>
