@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the benchmarks, all or those named:
 #   scripts/bench.sh reduce wire verify interpreter torch handoff
+#   scripts/bench.sh figures          not among all: simulated, the same anywhere, ten minutes
 # Only ratios within one run are evidence, and only on a machine that does nothing else.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -63,6 +64,7 @@ for name in "${names[@]}"; do
       "$BENCH/interpreter_bench"
       ;;
     torch) .venv/bin/python bench/torch_allreduce_bench.py ;;
+    figures) "$BENCH/sim_figures" --check docs/simulation.md || failed=1 ;;
     handoff) .venv/bin/python bench/hand_off_bench.py || failed=1 ;;
     *) "$BENCH/${name}_bench" ;;
   esac
