@@ -13,6 +13,8 @@
 #include <cmath>
 #include <optional>
 
+#include "base/nearest_name.h"
+
 extern char** environ;  // NOLINT: declared by glibc, not by every libc
 
 namespace mccl {
@@ -390,31 +392,11 @@ SettingRow unified_row() {
           [](const Config& config) { return std::string(config.is_unified_in_place ? "1" : "0"); }};
 }
 
-// Levenshtein's distance, one row at a time.
-size_t edit_distance(std::string_view left, std::string_view right) {
-  std::vector<size_t> row(right.size() + 1);
-  for (size_t column = 0; column <= right.size(); ++column) row[column] = column;
-  for (size_t line = 1; line <= left.size(); ++line) {
-    size_t diagonal = row[0];
-    row[0] = line;
-    for (size_t column = 1; column <= right.size(); ++column) {
-      const size_t replaced = diagonal + (left[line - 1] != right[column - 1] ? 1 : 0);
-      diagonal = row[column];
-      row[column] = std::min({replaced, row[column] + 1, row[column - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 std::string unknown_name_warning(const std::string& name) {
-  const auto distance = [&](const SettingRow& row) { return edit_distance(name, row.name); };
-  const std::span<const SettingRow> rows = settings();
-  const auto nearest = std::min_element(rows.begin(), rows.end(),
-                                        [&](const SettingRow& left, const SettingRow& right) {
-                                          return distance(left) < distance(right);
-                                        });
+  std::vector<std::string_view> names;
+  for (const SettingRow& row : settings()) names.push_back(row.name);
   return name + " is not a setting of this version and has no effect; the nearest is " +
-         std::string(nearest->name);
+         std::string(find_nearest_name(name, names));
 }
 
 const std::string* find_value(std::span<const std::pair<std::string, std::string>> environment,

@@ -39,15 +39,6 @@ struct Options {
   std::string plot;
 };
 
-Status wrong(const std::string& text) {
-  return {StatusCode::InvalidArgument, text};
-}
-
-Status check_range(const char* option, double value, double least, double most) {
-  if (value >= least && value <= most) return Status::ok();
-  return wrong(fmt::format("{} {}: allowed are {} to {}", option, value, least, most));
-}
-
 TimeNs to_ns(double value, double unit_ns) {
   return static_cast<TimeNs>(value * unit_ns);
 }
@@ -179,7 +170,8 @@ ExitCode run(const Options& options, Terminal& terminal) {
   std::ofstream plot;
   if (!options.plot.empty()) {
     plot.open(options.plot, std::ios::binary);
-    if (!plot) return report(terminal, "overlap", wrong(options.plot + ": cannot be written"));
+    if (!plot)
+      return report(terminal, "overlap", wrong_usage(options.plot + ": cannot be written"));
   }
   std::vector<OverlapReport> reports;
   for (const int ranks : options.ranks) {
@@ -197,7 +189,7 @@ ExitCode run(const Options& options, Terminal& terminal) {
   }
   if (terminal.shows_progress) terminal.err << "\n";
   if (plot.is_open() && !(plot << draw_svg(describe(options, request.value()), reports)).flush())
-    return report(terminal, "overlap", wrong(options.plot + ": cannot be written"));
+    return report(terminal, "overlap", wrong_usage(options.plot + ": cannot be written"));
   if (terminal.is_json)
     terminal.out << to_json(options, request.value(), reports).dump(2) << "\n";
   else

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "algorithms/catalog.h"
+#include "base/nearest_name.h"
 #include "base/prng.h"
 #include "comm/program_prover.h"
 #include "ir/xml.h"
@@ -42,10 +43,6 @@ struct Options {
   std::string trace_file;
 };
 
-Status wrong(const std::string& text) {
-  return {StatusCode::InvalidArgument, text};
-}
-
 bool is_file_name(const std::string& program) {
   return program.ends_with(".xml") || program.find('/') != std::string::npos;
 }
@@ -62,8 +59,8 @@ Status load_program(const std::string& name, SimulationRequest& request) {
   const Program& program = request.program->program();
   request.collective = program.collective;
   if (request.rank_count != 0 && request.rank_count != program.rank_count())
-    return wrong(fmt::format("--ranks {}: {} is for {} ranks", request.rank_count, name,
-                             program.rank_count()));
+    return wrong_usage(fmt::format("--ranks {}: {} is for {} ranks", request.rank_count, name,
+                                   program.rank_count()));
   request.rank_count = program.rank_count();
   return Status::ok();
 }
@@ -71,7 +68,7 @@ Status load_program(const std::string& name, SimulationRequest& request) {
 // "ring" of --op, or a full name; of a family with a group size or without.
 Status find_program(const Options& options, SimulationRequest& request) {
   const auto collective = find_collective(options.collective);
-  if (!collective) return wrong(fmt::format("--op \"{}\" is unknown", options.collective));
+  if (!collective) return wrong_usage(fmt::format("--op \"{}\" is unknown", options.collective));
   request.collective = *collective;
   if (options.program.empty()) return Status::ok();
   std::vector<std::string_view> names;
@@ -87,16 +84,16 @@ Status find_program(const Options& options, SimulationRequest& request) {
     }
     names.push_back(algorithm->name);
   }
-  return wrong(
+  return wrong_usage(
       fmt::format("there is no program \"{}\"; the nearest is {} (a file's name ends in "
                   ".xml)",
-                  options.program, find_nearest(options.program, names)));
+                  options.program, find_nearest_name(options.program, names)));
 }
 
 Status draw_lateness(const Options& options, SimulationRequest& request) {
   const auto limit = static_cast<double>(kNsPerSecond) * 3600;
   if (!(options.skew_ms >= 0) || options.skew_ms * 1e6 > limit)
-    return wrong(fmt::format("--skew-ms {}: allowed are 0 to 3600000", options.skew_ms));
+    return wrong_usage(fmt::format("--skew-ms {}: allowed are 0 to 3600000", options.skew_ms));
   request.lateness_ns.assign(static_cast<size_t>(request.rank_count), 0);
   Prng prng(options.seed);
   if (options.skew_ms > 0)
@@ -112,16 +109,11 @@ Status draw_lateness(const Options& options, SimulationRequest& request) {
       if (fault != std::errc() || last != end) late_ms = -1;
     }
     if (rank < 0 || rank >= request.rank_count || !(late_ms >= 0) || late_ms * 1e6 > limit)
-      return wrong(fmt::format("--late \"{}\" is not RANK=MILLISECONDS with a rank below {}", text,
-                               request.rank_count));
+      return wrong_usage(fmt::format("--late \"{}\" is not RANK=MILLISECONDS with a rank below {}",
+                                     text, request.rank_count));
     request.lateness_ns[static_cast<size_t>(rank)] = std::llround(late_ms * 1e6);
   }
   return Status::ok();
-}
-
-Status check_range(const char* option, double value, double least, double most) {
-  if (value >= least && value <= most) return Status::ok();
-  return wrong(fmt::format("{} {}: allowed are {} to {}", option, value, least, most));
 }
 
 Result<SimulationRequest> read(const Options& options) {
@@ -252,7 +244,7 @@ ExitCode run(const Options& options, Terminal& terminal) {
   if (!options.trace_file.empty()) {
     trace_file.open(options.trace_file, std::ios::binary);
     if (!trace_file)
-      return report(terminal, "simulate", wrong(options.trace_file + ": cannot be written"));
+      return report(terminal, "simulate", wrong_usage(options.trace_file + ": cannot be written"));
     trace = std::make_unique<StepTrace>(trace_file, request.value().rank_count);
     request.value().trace = trace.get();
   }
@@ -266,7 +258,8 @@ ExitCode run(const Options& options, Terminal& terminal) {
   if (trace != nullptr) {
     trace->end();
     if (!trace_file.flush())
-      return mccl::report(terminal, "simulate", wrong(options.trace_file + ": cannot be written"));
+      return mccl::report(terminal, "simulate",
+                          wrong_usage(options.trace_file + ": cannot be written"));
     terminal.err << fmt::format("mccl simulate: {} events in {}\n", trace->event_count(),
                                 options.trace_file);
   }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <ostream>
 
+#include "base/nearest_name.h"
+
 namespace mccl {
 namespace {
 
@@ -63,7 +65,7 @@ ExitCode run_other(const Command& command, const std::vector<std::string>& argum
   for (const Verb* verb : command.verbs) names.push_back(verb->name);
   terminal.err << fmt::format(
       "mccl: there is no verb {} and no program mccl-{} on the PATH; the nearest verb is {}\n",
-      name, name, find_nearest(name, names));
+      name, name, find_nearest_name(name, names));
   return ExitCode::Usage;
 }
 

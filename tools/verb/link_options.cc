@@ -7,14 +7,12 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "verb/verb.h"
+
 namespace mccl {
 namespace {
 
 constexpr double kAlphaUsMax = 1e9;  // what check_link_costs() allows
-
-Status wrong(const std::string& text) {
-  return {StatusCode::InvalidArgument, text};
-}
 
 }  // namespace
 
@@ -41,7 +39,7 @@ Result<int64_t> parse_bandwidth(std::string_view text) {
     if (end != copy.c_str() && unit.name == end && value > 0 &&
         value * unit.bytes_per_second >= 1 && value * unit.bytes_per_second <= 1e15)
       return static_cast<int64_t>(std::llround(value * unit.bytes_per_second));
-  return wrong(fmt::format(
+  return wrong_usage(fmt::format(
       "--bandwidth \"{}\" is not a bandwidth: a number and one of GB/s, MB/s, Gb/s, Mb/s", text));
 }
 
@@ -49,7 +47,8 @@ Result<LinkChoice> choose_link(const LinkOptions& options) {
   const std::string name = options.link.empty() ? "lan" : options.link;
   const std::optional<CostProfile> profile = find_cost_profile(name);
   if (!profile || *profile == CostProfile::Auto)
-    return wrong(fmt::format("--link \"{}\" is unknown: paper, lan and loopback are known", name));
+    return wrong_usage(
+        fmt::format("--link \"{}\" is unknown: paper, lan and loopback are known", name));
   const LinkProfile row = link_profile(*profile, {});
   LinkChoice choice{.name = name,
                     .settings = {.profile = *profile},
@@ -57,10 +56,10 @@ Result<LinkChoice> choose_link(const LinkOptions& options) {
                     .slice_bytes = row.slice_bytes,
                     .frame_bytes = row.frame_bytes};
   if (options.gbps && !options.bandwidth.empty())
-    return wrong("--gbps and --bandwidth say the same: give one of them");
+    return wrong_usage("--gbps and --bandwidth say the same: give one of them");
   if (options.alpha_us) {
     if (!(*options.alpha_us >= 0 && *options.alpha_us <= kAlphaUsMax))
-      return wrong(
+      return wrong_usage(
           fmt::format("--alpha-us {}: allowed are 0 to {:.0f}", *options.alpha_us, kAlphaUsMax));
     choice.costs.alpha_ns = std::llround(*options.alpha_us * 1e3);
     choice.costs.alpha_high_ns = choice.costs.alpha_ns;

@@ -15,21 +15,6 @@ namespace {
 constexpr int64_t kBytesMax = int64_t{1} << 40;
 constexpr size_t kFileBytesMax = size_t{64} << 20;
 
-size_t edit_distance(std::string_view left, std::string_view right) {
-  std::vector<size_t> row(right.size() + 1);
-  for (size_t column = 0; column <= right.size(); ++column) row[column] = column;
-  for (size_t line = 1; line <= left.size(); ++line) {
-    size_t diagonal = row[0];
-    row[0] = line;
-    for (size_t column = 1; column <= right.size(); ++column) {
-      const size_t replaced = diagonal + (left[line - 1] != right[column - 1] ? 1 : 0);
-      diagonal = row[column];
-      row[column] = std::min({replaced, row[column] + 1, row[column - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 }  // namespace
 
 ExitCode exit_code_of(const Status& status) {
@@ -128,6 +113,15 @@ Result<std::string> read_whole_file(const std::string& name, std::istream* stand
   return text;
 }
 
+Status wrong_usage(const std::string& text) {
+  return {StatusCode::InvalidArgument, text};
+}
+
+Status check_range(const char* option, double value, double least, double most) {
+  if (value >= least && value <= most) return Status::ok();
+  return wrong_usage(fmt::format("{} {}: allowed are {} to {}", option, value, least, most));
+}
+
 std::string check_seed(const std::string& text) {
   uint64_t value = 0;
   const char* const end = text.data() + text.size();
@@ -135,13 +129,6 @@ std::string check_seed(const std::string& text) {
   return error == std::errc() && stop == end
              ? std::string()
              : fmt::format("\"{}\" is not a whole number from 0 to 2^64 - 1", text);
-}
-
-std::string_view find_nearest(std::string_view name, const std::vector<std::string_view>& names) {
-  return *std::min_element(names.begin(), names.end(),
-                           [&](std::string_view left, std::string_view right) {
-                             return edit_distance(name, left) < edit_distance(name, right);
-                           });
 }
 
 std::string draw_bar(double share, int width) {

@@ -65,12 +65,14 @@ std::string write_bytes(int64_t bytes);
 // as a directory, and for more than 64 MiB, which is none of the files that verbs read.
 Result<std::string> read_whole_file(const std::string& name, std::istream* standard_input);
 
+// InvalidArgument: what the user typed is not allowed.
+Status wrong_usage(const std::string& text);
+// "--ranks 1: allowed are 2 to 1024", unless `value` lies there.
+Status check_range(const char* option, double value, double least, double most);
+
 // For an option that is a 64-bit seed: empty, or what is wrong with the text. The parser would take
 // a negative number modulo 2^64.
 std::string check_seed(const std::string& text);
-
-// The name with the least edit distance to `name`; `names` is not empty.
-std::string_view find_nearest(std::string_view name, const std::vector<std::string_view>& names);
 
 // `share` of `width` marks, between 0 and all of them.
 std::string draw_bar(double share, int width);
