@@ -2,37 +2,29 @@
 // needs none.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
-
 #include "base/clock.h"
 #include "sim/device.h"
+#include "sim/timer_thread.h"
 
 namespace mccl::sim {
 
 class DeviceThread {
  public:
-  explicit DeviceThread(const DeviceOptions& options);
-  // Commands that have not run are dropped. No HandOff of the device is used any more.
-  ~DeviceThread();
+  explicit DeviceThread(const DeviceOptions& options)
+      : device_(options, clock_, [this](TimeNs time_ns) { timer_.arm(time_ns); }),
+        timer_([this] { device_.run(); }) {}
+  // When destroyed, commands that have not run are dropped. No HandOff of the device is used any
+  // more.
   DeviceThread(const DeviceThread&) = delete;
   DeviceThread& operator=(const DeviceThread&) = delete;
 
-  Device& device() { return *device_; }
+  Device& device() { return device_; }
   const Clock& clock() const { return clock_; }
 
  private:
-  void arm(TimeNs time_ns);
-  void execute();
-
   SystemClock clock_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  TimeNs due_ns_ = kNever;
-  bool is_ending_ = false;
-  std::unique_ptr<Device> device_;
-  std::thread thread_;
+  Device device_;
+  TimerThread timer_;  // last: it runs the device
 };
 
 }  // namespace mccl::sim

@@ -10,50 +10,14 @@
 
 namespace mccl::fake_mps {
 
-TimerThread::TimerThread(std::function<void()> action)
-    : action_(std::move(action)), thread_([this] { loop(); }) {}
-
-TimerThread::~TimerThread() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_ending_ = true;
-  }
-  changed_.notify_one();
-  thread_.join();
-}
-
-void TimerThread::arm(TimeNs time_ns) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (time_ns >= due_ns_) return;
-    due_ns_ = time_ns;
-  }
-  changed_.notify_one();
-}
-
-void TimerThread::loop() {
-  at::init_num_threads();  // kernels on this thread use as many as torch.set_num_threads() allows
-  const SystemClock clock;
-  std::unique_lock lock(mutex_);
-  while (!is_ending_) {
-    if (due_ns_ > clock.now()) {
-      // The origin of SystemClock is steady_clock's.
-      const std::chrono::steady_clock::time_point due{std::chrono::nanoseconds(due_ns_)};
-      due_ns_ == kNever ? changed_.wait(lock) : void(changed_.wait_until(lock, due));
-      continue;
-    }
-    due_ns_ = kNever;
-    lock.unlock();
-    action_();
-    lock.lock();
-  }
-}
-
 FakeDevice::FakeDevice(const FakeDeviceOptions& options)
     : autocommit_kernels_(options.autocommit_kernels),
       kernel_ns_(options.kernel_ns),
       sim_(options.sim, clock_, [this](TimeNs time_ns) { timer_.arm(time_ns); }),
-      timer_([this] { sim_.run(); }) {}
+      timer_([this] {
+        at::internal::lazy_init_num_threads();  // kernels use as many as torch.set_num_threads()
+        sim_.run();
+      }) {}
 
 void FakeDevice::encode(std::string name, std::vector<sim::MemoryRange> reads,
                         std::vector<sim::MemoryRange> writes, std::function<void()> run) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -19,6 +18,7 @@
 
 #include "base/clock.h"
 #include "sim/device.h"
+#include "sim/timer_thread.h"
 
 namespace mccl::fake_mps {
 
@@ -26,26 +26,6 @@ struct FakeDeviceOptions {
   sim::DeviceOptions sim;
   TimeNs kernel_ns = 0;         // what every kernel takes, while the CPU is free
   int autocommit_kernels = 64;  // MPSStream commits by itself, too; 0: never
-};
-
-// Calls `action` on a thread of its own, soon after each time that was asked for.
-class TimerThread {
- public:
-  explicit TimerThread(std::function<void()> action);
-  ~TimerThread();
-
-  // Any thread, also from within the action. Does not block.
-  void arm(TimeNs time_ns);
-
- private:
-  void loop();
-
-  const std::function<void()> action_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  TimeNs due_ns_ = kNever;
-  bool is_ending_ = false;
-  std::thread thread_;
 };
 
 class FakeDevice {
@@ -98,7 +78,7 @@ class FakeDevice {
   std::string only_;
   std::exception_ptr error_;
   sim::Device sim_;
-  TimerThread timer_;  // last: it calls what is above
+  sim::TimerThread timer_;  // last: it calls what is above
 };
 
 // Once per process, before the first tensor.

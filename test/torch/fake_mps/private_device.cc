@@ -48,7 +48,7 @@ class PrivateDevice::CopyQueue {
   const FakeDevice& device_;
   std::mutex mutex_;
   std::vector<std::function<void()>> copies_;
-  TimerThread timer_{[this] { run(); }};  // last: it uses what is above
+  sim::TimerThread timer_{[this] { run(); }};  // last: it uses what is above
 };
 
 // Of one call. Held by the queue until the copies back are made.
