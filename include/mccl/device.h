@@ -43,13 +43,6 @@ class Device {
   virtual void divide(DataType dtype, void* data, size_t count, int64_t divisor) const = 0;
 };
 
-// Where a device keeps a tensor's bytes.
-enum class MemoryKind : uint8_t {
-  Host,     // the CPU's own: ready when a call is made
-  Unified,  // the CPU's and the device's: used in place, ordered by a HandOff
-  Private,  // out of the CPU's reach: copied through memory that is not
-};
-
 // One in-order stream of an asynchronous device, and how memory changes hands with the engine
 // without anybody draining it (law L13; MCCL, arXiv 2610.39029, section 4.2). For each call:
 //

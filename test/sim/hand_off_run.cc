@@ -14,6 +14,7 @@ namespace {
 using sim::Kernel;
 using sim::MemoryRange;
 
+constexpr uint64_t kRanksMax = 4;
 constexpr float kBystander = -7;
 
 // The same on every rank.
@@ -23,9 +24,8 @@ struct Plan {
   std::vector<int64_t> counts;  // of each bucket's elements
 };
 
-Plan draw_plan(const HandOffRunOptions& options, Prng& prng) {
-  Plan plan{.rank_count =
-                2 + static_cast<int>(prng.below(static_cast<uint64_t>(options.rank_count_max - 1))),
+Plan draw_plan(Prng& prng) {
+  Plan plan{.rank_count = 2 + static_cast<int>(prng.below(kRanksMax - 1)),
             .steps = 1 + static_cast<int>(prng.below(2)),
             .counts = {}};
   const uint64_t bucket_count = 1 + prng.below(4);
@@ -322,7 +322,7 @@ std::string HandOffRunOutcome::describe() const {
 HandOffRunOutcome run_hand_off(const HandOffRunOptions& options,
                                const std::shared_ptr<ProgramProver>& prover) {
   Prng prng(options.seed);
-  const Plan plan = draw_plan(options, prng);
+  const Plan plan = draw_plan(prng);
   const sim::WorldOptions world{
       .seed = prng.next(),
       .latency_ns = static_cast<int64_t>(1'000 + prng.below(300'000)),

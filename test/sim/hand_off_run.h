@@ -24,7 +24,6 @@ struct HandOffRunOptions {
   uint64_t seed = 1;
   sim::HandOffFault device_fault = sim::HandOffFault::None;
   CallerFault caller_fault = CallerFault::None;
-  int rank_count_max = 4;
 };
 
 struct HandOffRunOutcome {
