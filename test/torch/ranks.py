@@ -33,6 +33,7 @@ import mccl
 
 CALL_TIMEOUT_S = 120.0
 GROUP_TIMEOUT_S = 60.0
+FORK_TIMEOUT_S = 20.0
 STACK_WAIT_S = 1.0
 _fork = multiprocessing.get_context("fork")
 # The parent's ends of all pipes: a child closes its copies, or nobody would see an end of file.
@@ -94,6 +95,29 @@ def go(name: str) -> None:
 def await_go(name: str) -> None:
     _meeting.connect().wait([f"go/{_meeting.group_count}/{name}"],
                             datetime.timedelta(seconds=CALL_TIMEOUT_S))
+
+
+def call_in_fork(action: Callable[[], Any]) -> tuple[int, str]:
+    """What `action` comes to in a forked child: its exit status, and what it returned or raised.
+
+    Through a pipe: the child must not come back into the pool's loop. One that does not end is
+    killed.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            text = str(action() or "no error")
+        except BaseException as error:  # noqa: B902
+            text = f"{type(error).__name__}: {error}"
+        os.write(writer, text.encode())
+        os._exit(0)
+    os.close(writer)
+    if not multiprocessing.connection.wait([reader], FORK_TIMEOUT_S):
+        os.kill(child, signal.SIGKILL)
+    text = os.read(reader, 4096).decode()
+    os.close(reader)
+    return os.waitpid(child, 0)[1], text
 
 
 def _run_child(meeting: Meeting, pipe, output: str, environment: dict, initialises: bool) -> None:

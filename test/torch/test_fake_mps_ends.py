@@ -1,17 +1,11 @@
 """What wait() has left to the stream is kept when the group goes, and refused in a fork."""
 
-import os
-import signal
-import time
-
 import torch
 import torch.distributed as dist
 
 import device_jobs
 import fake_mps
 import ranks as rank_processes
-
-CHILD_LIMIT_S = 20.0
 
 
 def leave_after_wait(rank, rank_count):
@@ -37,25 +31,7 @@ def wait_in_a_fork(rank, rank_count):
     fake_mps.set_delay_us(2000)
     tensor = torch.ones(10, device="mps") * 1
     work = dist.all_reduce(tensor, async_op=True)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            work.wait()
-            text = "no error"
-        except BaseException as error:  # noqa: B902
-            text = f"{type(error).__name__}: {error}"
-        os.write(writer, text.encode())
-        os._exit(0)
-    os.close(writer)
-    deadline = time.monotonic() + CHILD_LIMIT_S
-    while os.waitpid(child, os.WNOHANG)[0] == 0:
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            break
-    text = os.read(reader, 4096).decode()
-    os.close(reader)
+    _, text = rank_processes.call_in_fork(work.wait)
     work.wait()
     fake_mps.set_delay_us(0)
     return text, tensor.cpu().tolist()

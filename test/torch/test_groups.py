@@ -185,22 +185,9 @@ def test_the_group_knows_its_name_and_counts_its_calls(ranks):
 
 
 def fork_and_use(rank, rank_count):
-    """What a forked child gets, through a pipe: it must not come back into the pool's loop."""
+    """What a forked child gets."""
     dist.all_reduce(torch.ones(10))
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            dist.all_reduce(torch.ones(10))
-            text = "no error"
-        except BaseException as error:  # noqa: B902
-            text = f"{type(error).__name__}: {error}"
-        os.write(writer, text.encode())
-        os._exit(0)
-    os.close(writer)
-    _, status = os.waitpid(child, 0)
-    text = os.read(reader, 4096).decode()
-    os.close(reader)
+    status, text = rank_processes.call_in_fork(lambda: dist.all_reduce(torch.ones(10)))
     dist.all_reduce(torch.ones(10))  # the parent goes on
     return status, text
 
@@ -214,16 +201,12 @@ def test_a_forked_child_is_refused_and_the_parent_goes_on(two_ranks):
 
 def fork_and_leave(rank, rank_count):
     """A child that ends like Python's do, through destructors."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def leave():
         dist.destroy_process_group()
-        os.write(writer, b"left")
-        os._exit(0)
-    os.close(writer)
-    _, status = os.waitpid(child, 0)
-    text = os.read(reader, 4096).decode()
-    os.close(reader)
+        return "left"
+
+    status, text = rank_processes.call_in_fork(leave)
     dist.all_reduce(torch.ones(10))
     return status, text
 
