@@ -34,10 +34,13 @@ enum class FrameKind : uint8_t {
   Data = 1,      // part of a message of a stream
   Credits = 2,   // CreditEntry[]: messages taken
   Grants = 3,    // GrantEntry[]: room for large messages of one operation
-  Leave = 4,     // the sender destroyed or failed `communicator`; the payload says why, in words
+  Leave = 4,     // the sender destroyed or failed `communicator`; the payload says why, in words;
+                 // channel and message_bytes: the status's peer and rank, plus one
   Offer = 5,     // OfferEntry, then the message itself when it is short: point to point
   Match = 6,     // MatchEntry: the receiver of an offer is ready for it, or has taken it
   Announce = 7,  // the sender waits for a grant of this operation, whose fingerprint this is
+  Probe = 8,     // the sender has waited long in this operation, whose fingerprint this is (law L9)
+  Report = 9,    // the answer, and news to it: opaque to transport, at most kReportBytesMax
 };
 
 struct FrameHeader {
@@ -87,6 +90,11 @@ struct MatchEntry {
   uint64_t transfer = 0;
 };
 static_assert(sizeof(MatchEntry) == 8);
+
+// A rank in a frame is below this.
+constexpr uint32_t kRanksMax = 1 << 20;
+// Of a report: who is waited for, in words.
+constexpr size_t kReportBytesMax = 8 * 1024;
 
 constexpr uint32_t kPointToPointChannel = 0xffffffff;
 // Offers of at most this size carry their message, as long as the sender has no more than the

@@ -79,7 +79,7 @@ void Link::add_control(FrameKind kind, uint64_t communicator, uint64_t sequence,
   Control& control = controls_.emplace_back(Control{kind, communicator, sequence, {}});
   control.payload.reserve(bytes + message.size());
   const auto* first = static_cast<const std::byte*>(entry);
-  control.payload.insert(control.payload.end(), first, first + bytes);
+  if (bytes > 0) control.payload.insert(control.payload.end(), first, first + bytes);
   control.payload.insert(control.payload.end(), message.begin(), message.end());
 }
 
@@ -92,6 +92,16 @@ void Link::send_announcement(uint64_t communicator, uint64_t sequence,
                              const Fingerprint& fingerprint) {
   add_control(FrameKind::Announce, communicator, sequence, fingerprint.data(), fingerprint.size(),
               {});
+}
+
+void Link::send_probe(uint64_t communicator, uint64_t sequence, const Fingerprint& fingerprint) {
+  add_control(FrameKind::Probe, communicator, sequence, fingerprint.data(), fingerprint.size(), {});
+}
+
+void Link::send_report(uint64_t communicator, uint64_t sequence,
+                       std::span<const std::byte> report) {
+  MCCL_CHECK(report.size() <= kReportBytesMax);
+  add_control(FrameKind::Report, communicator, sequence, nullptr, 0, report);
 }
 
 void Link::send_match(uint64_t communicator, uint64_t offer, const MatchEntry& entry) {

@@ -35,6 +35,10 @@ class LinkListener {
                         const OfferEntry& /*entry*/, std::span<const std::byte> /*message*/) {}
   virtual void on_match(Link& /*link*/, uint64_t /*communicator*/, uint64_t /*offer*/,
                         const MatchEntry& /*entry*/) {}
+  // The peer waits in operation `head.sequence`; answers go by Link::send_report.
+  virtual void on_probe(Link& /*link*/, const FrameHeader& /*head*/) {}
+  virtual void on_report(Link& /*link*/, uint64_t /*communicator*/, uint64_t /*sequence*/,
+                         std::span<const std::byte> /*report*/) {}
   // The connection is gone; nothing more will be read or written.
   virtual void on_link_failed(Link& link, const Status& status) = 0;
 };
@@ -91,6 +95,10 @@ class Link {
                   std::span<const std::byte> message);
   void send_match(uint64_t communicator, uint64_t offer, const MatchEntry& entry);
   void send_announcement(uint64_t communicator, uint64_t sequence, const Fingerprint& fingerprint);
+  // Whoever has waited long asks the peer what it does; the peer answers, also with later news.
+  // A report is copied and has at most kReportBytesMax bytes.
+  void send_probe(uint64_t communicator, uint64_t sequence, const Fingerprint& fingerprint);
+  void send_report(uint64_t communicator, uint64_t sequence, std::span<const std::byte> report);
   // A peer broke the rules of a frame that was well formed: ends the link.
   void refuse(const std::string& text);
 
@@ -167,6 +175,8 @@ class Link {
   Status finish_offer();
   Status finish_match();
   Status finish_announcement();
+  Status finish_probe();
+  Status finish_report();
   size_t payload_pieces(std::vector<iovec>& pieces);
   void fail(const Status& status);
 

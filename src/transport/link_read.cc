@@ -160,6 +160,8 @@ Status Link::begin_frame(const FrameHeader& header) {
     case FrameKind::Offer:
     case FrameKind::Match:
     case FrameKind::Announce:
+    case FrameKind::Probe:
+    case FrameKind::Report:
       return Status::ok();
   }
   return protocol_error("a frame of unknown kind " + std::to_string(static_cast<int>(header.kind)));
@@ -245,6 +247,10 @@ Status Link::finish_control() {
       return finish_match();
     case FrameKind::Announce:
       return finish_announcement();
+    case FrameKind::Probe:
+      return finish_probe();
+    case FrameKind::Report:
+      return finish_report();
     case FrameKind::Data:
       break;
   }
@@ -291,8 +297,13 @@ Status Link::finish_leave() {
   const bool is_known = header_.sequence <= static_cast<uint64_t>(StatusCode::Internal);
   const StatusCode code =
       is_known ? static_cast<StatusCode>(header_.sequence) : StatusCode::Internal;
+  const auto rank_of = [](uint32_t number) {
+    return number > kRanksMax ? -1 : static_cast<int>(number) - 1;
+  };
   listener_.on_leave(*this, header_.communicator,
-                     code == StatusCode::Ok ? Status::ok() : Status(code, text));
+                     code == StatusCode::Ok ? Status::ok()
+                                            : Status(code, text, rank_of(header_.message_bytes),
+                                                     rank_of(header_.channel)));
   return Status::ok();
 }
 
@@ -321,11 +332,26 @@ Status Link::finish_match() {
 }
 
 Status Link::finish_announcement() {
-  FrameHeader head = header_;
-  if (control_.size() != head.fingerprint.size())
+  if (control_.size() != header_.fingerprint.size())
     return protocol_error("an announcement of odd length");
-  std::memcpy(head.fingerprint.data(), control_.data(), head.fingerprint.size());
-  if (!ended_communicators_.contains(head.communicator)) listener_.on_message_head(*this, head);
+  std::memcpy(header_.fingerprint.data(), control_.data(), header_.fingerprint.size());
+  if (!ended_communicators_.contains(header_.communicator))
+    listener_.on_message_head(*this, header_);
+  return Status::ok();
+}
+
+Status Link::finish_probe() {
+  if (control_.size() != header_.fingerprint.size()) return protocol_error("a probe of odd length");
+  std::memcpy(header_.fingerprint.data(), control_.data(), header_.fingerprint.size());
+  if (!ended_communicators_.contains(header_.communicator)) listener_.on_probe(*this, header_);
+  return Status::ok();
+}
+
+Status Link::finish_report() {
+  if (control_.size() > kReportBytesMax)
+    return protocol_error("a report of " + std::to_string(control_.size()) + " bytes");
+  if (!ended_communicators_.contains(header_.communicator))
+    listener_.on_report(*this, header_.communicator, header_.sequence, control_);
   return Status::ok();
 }
 

@@ -102,6 +102,8 @@ void Link::fill(bool is_idle) {
       OutFrame& frame = *frames_[(frame_head_ + frame_count_ - 1) % frames_.size()];
       frame.header.communicator = leave.communicator;
       frame.header.sequence = static_cast<uint64_t>(leave.reason.code());
+      frame.header.channel = static_cast<uint32_t>(leave.reason.peer() + 1);
+      frame.header.message_bytes = static_cast<uint32_t>(leave.reason.rank() + 1);
     }
     leaves_.clear();
   }
