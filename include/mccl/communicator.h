@@ -126,6 +126,8 @@ struct CallOptions {
 struct CommunicatorOptions {
   // Tells apart the communicators that share a store.
   std::string name = "world";
+  // What messages call it, such as "group 1 (ranks 0, 3)"; empty: by its name.
+  std::string title = {};
   // Deadline of the rendezvous; negative: MCCL_TIMEOUT.
   int64_t timeout_ns = -1;
   // Ends the rendezvous early (Ctrl-C); asked about ten times a second, may be empty.

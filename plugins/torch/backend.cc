@@ -36,6 +36,14 @@ c10d::ErrorType error_type_of(StatusCode code) {
   return c10d::ErrorType::COMM_ERROR;
 }
 
+// "group 1 (global ranks 0, 3)"
+std::string title_of(const Backend::Options& options, int size) {
+  std::string title = "group " + (options.group_name.empty() ? "world" : options.group_name);
+  const std::vector<uint64_t>& globals = options.global_ranks_in_group;
+  if (static_cast<int>(globals.size()) != size || globals.empty()) return title;
+  return c10::str(title, " (global ranks ", c10::Join(", ", globals), ")");
+}
+
 bool is_point_to_point(c10d::OpType type) {
   return type == c10d::OpType::SEND || type == c10d::OpType::RECV ||
          type == c10d::OpType::RECVANYSOURCE;
@@ -103,6 +111,7 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
   TorchStore meeting_place(store);
   CommunicatorOptions communicator_options;
   communicator_options.timeout_ns = limit_ns(options_->timeout);
+  communicator_options.title = title_of(*options_, size);
   std::exception_ptr interrupt;
   communicator_options.interrupted = [&] {
     interrupt = hooks_.take_interrupt();

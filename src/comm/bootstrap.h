@@ -23,7 +23,7 @@ struct RankRecord {
   std::string kernel_id;  // equal on ranks that share a kernel, and so its cores
   int64_t pid = 0;
   std::string switch_name;  // MCCL_SWITCH
-  std::string settings;  // job_settings_text()
+  std::string settings;     // job_settings_text()
   std::string version;
   bool operator==(const RankRecord&) const;
 };

@@ -112,7 +112,7 @@ Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& end
       &endpoint,
       Bootstrap(store, endpoint.engine().clock(),
                 {options.name, rank, rank_count, timeout_ns, options.interrupted}),
-      rank, rank_count};
+      rank, rank_count, options.title.empty() ? "group " + options.name : options.title};
   MCCL_RETURN_IF_ERROR(rendezvous.bootstrap.publish(endpoint.record()));
   return rendezvous;
 }
@@ -142,14 +142,18 @@ Result<std::unique_ptr<CommunicatorCore>> CommunicatorCore::finish(Rendezvous& r
       endpoint.record(), communicator,
       [&](const std::vector<RankRecord>& ranks) { return decide(endpoint, ranks); });
   if (!agreement.is_ok()) return agreement.status();
-  std::unique_ptr<CommunicatorCore> core(
-      new CommunicatorCore(endpoint, rendezvous.rank, std::move(agreement).value()));
+  std::unique_ptr<CommunicatorCore> core(new CommunicatorCore(
+      endpoint, rendezvous.rank, std::move(rendezvous.title), std::move(agreement).value()));
   core->open();
   return core;
 }
 
-CommunicatorCore::CommunicatorCore(EndpointCore& endpoint, int rank, Agreement agreement)
-    : endpoint_(endpoint), rank_(rank), agreement_(std::move(agreement)) {}
+CommunicatorCore::CommunicatorCore(EndpointCore& endpoint, int rank, std::string title,
+                                   Agreement agreement)
+    : endpoint_(endpoint),
+      rank_(rank),
+      title_(std::move(title)),
+      agreement_(std::move(agreement)) {}
 
 void CommunicatorCore::open() {
   const std::vector<RankRecord>& ranks = agreement_.ranks;
@@ -167,12 +171,14 @@ void CommunicatorCore::open() {
     return Status(StatusCode::Mismatch, describe_mismatch(sequence, rank_, own, peer, remote),
                   rank_, peer);
   };
+  words.holdups = [this] { return endpoint_.engine().explain_wait(agreement_.communicator); };
   endpoint_.driver().with_engine(
       [&] {
-        std::map<uint64_t, std::string> members;
+        std::map<uint64_t, EngineMember> members;
         for (size_t rank = 0; rank < ranks.size(); ++rank)
-          members[ranks[rank].peer.process_id] = name_of(static_cast<int>(rank));
-        group_ = &endpoint_.engine().open_group(agreement_.communicator, std::move(members),
+          members[ranks[rank].peer.process_id] = {static_cast<int>(rank),
+                                                  name_of(static_cast<int>(rank))};
+        group_ = &endpoint_.engine().open_group(agreement_.communicator, title_, std::move(members),
                                                 std::move(words));
         group_->queue.set_observer(endpoint_.step_observer());
         group_->queue.limit_device_waits(endpoint_.config().device_wait_ns);
@@ -294,10 +300,10 @@ Result<const std::vector<LaneStreams>*> CommunicatorCore::find_streams(const Pla
   return &streams;
 }
 
-TimeNs CommunicatorCore::deadline_of(const CallOptions& options) const {
+TimeNs CommunicatorCore::deadline_of(const CallOptions& options, TimeNs now) const {
   const TimeNs timeout =
       options.timeout_ns < 0 ? endpoint_.config().timeout_ns : options.timeout_ns;
-  return deadline_after(endpoint_.engine().clock().now(), timeout);
+  return deadline_after(now, timeout);
 }
 
 Status CommunicatorCore::check_process() const {
@@ -386,7 +392,8 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(
   spec.op = call.op;
   spec.rank_count = rank_count();
   spec.waits_for_earlier = call.waits_for_earlier;
-  spec.deadline = deadline_of(options);
+  spec.posted_at = endpoint_.engine().clock().now();
+  spec.deadline = deadline_of(options, spec.posted_at);
   spec.stand_in = std::move(options.stand_in);
   spec.device = device;
   spec.sink = work;
@@ -430,7 +437,8 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_message(int peer, MessageSp
     auto work = std::make_shared<PostedWork>(endpoint_.driver().door(), message_count_++,
                                              std::move(options.on_complete));
     if (!is_send) work->set_rank_of([this](uint64_t process) { return rank_of(process); });
-    message.deadline = deadline_of(options);
+    message.posted_at = endpoint_.engine().clock().now();
+    message.deadline = deadline_of(options, message.posted_at);
     message.stand_in = std::move(options.stand_in);
     // A peer's message may be long in coming: the host waits for it, not the device.
     if (device != nullptr) work->set_device(device, false);

@@ -39,6 +39,7 @@ class CommunicatorCore {
     Bootstrap bootstrap;
     int rank;
     int rank_count;
+    std::string title;
   };
   static Result<Rendezvous> publish(EndpointCore& endpoint, Store& store, int rank, int rank_count,
                                     const CommunicatorOptions& options);
@@ -81,7 +82,7 @@ class CommunicatorCore {
     auto operator<=>(const StreamKey&) const = default;
   };
 
-  CommunicatorCore(EndpointCore& endpoint, int rank, Agreement agreement);
+  CommunicatorCore(EndpointCore& endpoint, int rank, std::string title, Agreement agreement);
   void open();
   static Result<PlanTable> decide(const EndpointCore& endpoint,
                                   const std::vector<RankRecord>& ranks);
@@ -101,7 +102,7 @@ class CommunicatorCore {
   Result<std::shared_ptr<Work>> post_behind_device(const CallOptions& options,
                                                    const PostHeld& post_held);
   Status check_process() const;
-  TimeNs deadline_of(const CallOptions& options) const;
+  TimeNs deadline_of(const CallOptions& options, TimeNs now) const;
   Status connect_to(int peer);
   Result<std::shared_ptr<Work>> post_message(int peer, MessageSpec& message, CallOptions& options,
                                              bool is_send);
@@ -110,6 +111,7 @@ class CommunicatorCore {
 
   EndpointCore& endpoint_;
   int rank_;
+  std::string title_;
   Agreement agreement_;
   std::map<uint64_t, int> rank_of_process_;
   EngineGroup* group_ = nullptr;

@@ -94,7 +94,9 @@ void EndpointCore::start(WireContext& wires, const Clock& clock, uint64_t proces
   record_.switch_name = config_.switch_name;
   record_.settings = job_settings_text(config_);
   record_.version = kVersion;
-  engine_ = std::make_unique<Engine>(wires, clock, device_, process_id, token);
+  engine_ = std::make_unique<Engine>(
+      wires, clock, device_, logger_, process_id, token,
+      "host " + record_.host_name + ", pid " + std::to_string(record_.pid));
   driver_ = std::make_unique<Driver>(*engine_, wires, has_thread);
 }
 
@@ -134,8 +136,10 @@ Result<std::unique_ptr<EndpointCore>> EndpointCore::create(const EndpointOptions
 std::unique_ptr<EndpointCore> EndpointCore::create_passive(WireContext& wires, const Clock& clock,
                                                            const Config& config,
                                                            uint64_t process_id,
-                                                           std::shared_ptr<ProgramProver> prover) {
+                                                           std::shared_ptr<ProgramProver> prover,
+                                                           Logger::Sink log) {
   std::unique_ptr<EndpointCore> core(new EndpointCore(config, nullptr, nullptr));
+  if (log) core->logger_ = Logger(config.log_level, "mccl", std::move(log));
   if (prover != nullptr) core->prover_ = std::move(prover);
   core->record_.host_name = wires.address();
   core->record_.host_id = wires.address();
@@ -145,7 +149,7 @@ std::unique_ptr<EndpointCore> EndpointCore::create_passive(WireContext& wires, c
   return core;
 }
 
-void EndpointCore::step() {
+TimeNs EndpointCore::step() {
   std::vector<WireEvent> events;
   do {
     wires_->poll(0, events);
@@ -153,7 +157,7 @@ void EndpointCore::step() {
     events.clear();
   } while (engine_->pass(false));
   engine_->pass(true);
-  engine_->expire();
+  return engine_->expire();
 }
 
 bool EndpointCore::is_own_process() const {

@@ -33,10 +33,10 @@ class EndpointCore {
 
   // For the simulator: wires and clock are the world's, nobody drives but step(). `process_id`
   // is given, so that a run repeats. Endpoints of one thread may share a prover, so that hundreds
-  // of simulated ranks prove a program once; null: its own.
+  // of simulated ranks prove a program once; null: its own. `log` empty: standard error.
   static std::unique_ptr<EndpointCore> create_passive(
       WireContext& wires, const Clock& clock, const Config& config, uint64_t process_id,
-      std::shared_ptr<ProgramProver> prover = nullptr);
+      std::shared_ptr<ProgramProver> prover = nullptr, Logger::Sink log = {});
   ~EndpointCore();
   EndpointCore(const EndpointCore&) = delete;
   EndpointCore& operator=(const EndpointCore&) = delete;
@@ -58,8 +58,8 @@ class EndpointCore {
   void observe_steps(StepObserver* observer) { step_observer_ = observer; }
   StepObserver* step_observer() const { return step_observer_; }
 
-  // Does all that is possible now. For passive endpoints.
-  void step();
+  // Does all that is possible now; returns the next deadline. For passive endpoints.
+  TimeNs step();
 
   const Config& config() const { return config_; }
   const Logger& logger() const { return logger_; }

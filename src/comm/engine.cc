@@ -24,12 +24,13 @@ void DeviceBell::detach() {
   wires_ = nullptr;
 }
 
-Engine::Engine(WireContext& wires, const Clock& clock, const Device& device, uint64_t process_id,
-               uint64_t token)
+Engine::Engine(WireContext& wires, const Clock& clock, const Device& device, const Logger& logger,
+               uint64_t process_id, uint64_t token, std::string process_name)
     : clock_(clock),
       device_(device),
       device_bell_(std::make_shared<DeviceBell>(wires)),
-      transport_(wires, process_id, token, *this) {}
+      transport_(wires, process_id, token, *this),
+      watch_(groups_, transport_, clock, logger, std::move(process_name)) {}
 
 Engine::~Engine() {
   device_bell_->detach();
@@ -73,7 +74,8 @@ void Engine::count_completed() {
 
 TimeNs Engine::expire() {
   const TimeNs now = clock_.now();
-  TimeNs next = transport_.expire(now);
+  TimeNs next = std::min(transport_.expire(now), watch_.look(now));
+  if (transport_.has_due_output()) transport_.write(true);  // questions: whoever drives may sleep
   for (auto& [communicator, group] : groups_) {
     next = std::min({next, group->queue.expire(now), group->messages.expire(now)});
     if (!group->queue.needs_settling()) continue;
@@ -90,12 +92,14 @@ bool Engine::has_work() const {
   return false;
 }
 
-EngineGroup& Engine::open_group(uint64_t communicator, std::map<uint64_t, std::string> members,
+EngineGroup& Engine::open_group(uint64_t communicator, std::string title,
+                                std::map<uint64_t, EngineMember> members,
                                 OperationQueue::Words words) {
   std::unique_ptr<EngineGroup>& group = groups_[communicator];
   MCCL_CHECK(group == nullptr);
   group = std::make_unique<EngineGroup>(communicator, run_queue_, device_, transport_.pool(),
                                         std::move(words));
+  group->title = std::move(title);
   group->members = std::move(members);
   // Peers may have been faster: their messages are parked, their fingerprints are looked at now.
   transport_.visit_links([&](Link& link) {
@@ -141,11 +145,12 @@ void Engine::close_group(uint64_t communicator, const Status& reason) {
     tell_members(communicator, *group, Status::ok());
     end_streams(communicator, *group);
   }
+  watch_.forget_group(communicator);
   groups_.erase(communicator);
 }
 
 void Engine::tell_members(uint64_t communicator, EngineGroup& group, const Status& reason) {
-  for (const auto& [process, name] : group.members) {
+  for (const auto& [process, member] : group.members) {
     if (process == transport_.process_id()) continue;
     Link& link = transport_.link(process);
     // A peer that has not connected yet learns of it when it does.
@@ -217,6 +222,20 @@ void Engine::on_match(Link& link, uint64_t communicator, uint64_t offer, const M
   group->messages.on_match(link, offer, entry);
 }
 
+void Engine::on_probe(Link& link, const FrameHeader& head) {
+  EngineGroup* group = find_group(head.communicator);
+  if (group != nullptr && !group->members.contains(link.peer_process()))
+    return link.refuse("a question about a communicator of others");
+  if (group != nullptr && !WaitWatch::is_about_messages(head))
+    group->queue.on_message_head(head.sequence, head.fingerprint, link.peer_process());
+  watch_.on_probe(link, head, group);
+}
+
+void Engine::on_report(Link& link, uint64_t communicator, uint64_t /*sequence*/,
+                       std::span<const std::byte> report) {
+  if (!watch_.on_report(link, communicator, report)) link.refuse("a report of odd shape");
+}
+
 void Engine::drop_early_offers(const Link& link, uint64_t communicator) {
   const auto found = early_offers_.find(communicator);
   if (found == early_offers_.end()) return;
@@ -243,23 +262,32 @@ void Engine::judge_links() {
 }
 
 void Engine::judge(Link& link, EngineGroup& group) {
-  const auto member = group.members.find(link.peer_process());
-  if (member == group.members.end()) return;
+  const auto found = group.members.find(link.peer_process());
+  if (found == group.members.end()) return;
+  const EngineMember& peer = found->second;
+  const int rank = group.members.at(transport_.process_id()).rank;
+  const Operation* oldest = group.queue.oldest();
+  const uint64_t complete_count =
+      oldest == nullptr ? group.queue.posted_count() : oldest->sequence();
   const std::string completed =
-      "; " + std::to_string(group.queue.completed_count()) + " operations were complete here";
+      complete_count == 0
+          ? "; no operation is complete here"
+          : "; here operation " + std::to_string(complete_count - 1) + " is the last complete one";
   if (group.left.contains(link.peer_process())) {
     const bool is_alone = group.left.size() + 1 == group.members.size();
     if (group.needs_link(link) || (is_alone && group.messages.waits_for_anybody()))
-      group.queue.fail(
-          Status(StatusCode::PeerLost, member->second +
-                                           " destroyed the communicator while this rank still "
-                                           "needs it: the ranks made different numbers of calls" +
-                                           completed));
+      group.queue.fail(Status(StatusCode::PeerLost,
+                              peer.name +
+                                  " destroyed the communicator while this rank still "
+                                  "needs it: the ranks made different numbers of calls" +
+                                  completed,
+                              rank, peer.rank));
     return;
   }
   if (link.is_failed())
-    group.queue.fail(Status(StatusCode::PeerLost, "lost " + member->second + ": " +
-                                                      link.failure().message() + completed));
+    group.queue.fail(Status(StatusCode::PeerLost,
+                            "lost " + peer.name + ": " + link.failure().message() + completed, rank,
+                            peer.rank));
 }
 
 }  // namespace mccl

@@ -11,36 +11,16 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
+#include "comm/engine_group.h"
+#include "comm/wait_watch.h"
 #include "mccl/device.h"
 #include "mccl/wire.h"
-#include "runtime/operation_queue.h"
-#include "runtime/point_to_point.h"
 #include "transport/transport.h"
 
 namespace mccl {
-
-// A communicator as the engine sees it: its operations, and which processes belong to it.
-struct EngineGroup {
-  EngineGroup(uint64_t communicator, RunQueue& run_queue, const Device& device, BufferPool& pool,
-              OperationQueue::Words words)
-      : queue(run_queue, device, pool, std::move(words)),
-        messages(communicator, run_queue, pool,
-                 [this](const Status& status) { queue.fail(status); }) {}
-
-  size_t in_flight_count() const { return queue.in_flight_count() + messages.in_flight_count(); }
-  bool needs_link(const Link& link) const {
-    return queue.needs_link(link) || messages.needs_link(link);
-  }
-
-  OperationQueue queue;                     // collectives; its failure is the group's
-  PointToPoint messages;                    // sends and receives
-  std::map<uint64_t, std::string> members;  // process id -> "rank 3 (host7)"
-  std::set<uint64_t> left;                  // members that destroyed the communicator
-};
 
 // How a device says that a ticket has come: any thread, at any time, also when the engine is gone.
 class DeviceBell {
@@ -64,9 +44,9 @@ class DeviceBell {
 
 class Engine final : public LinkListener {
  public:
-  // All references outlive the engine.
-  Engine(WireContext& wires, const Clock& clock, const Device& device, uint64_t process_id,
-         uint64_t token);
+  // All references outlive the engine. `process_name`: "host h7, pid 4711".
+  Engine(WireContext& wires, const Clock& clock, const Device& device, const Logger& logger,
+         uint64_t process_id, uint64_t token, std::string process_name);
   ~Engine() override;
 
   // Takes note of readiness.
@@ -83,9 +63,9 @@ class Engine final : public LinkListener {
   // Whether operations are in flight or bytes are to be written that somebody may wait for.
   bool has_work() const;
 
-  // `members`: process id -> "rank 3 (host7)", this process among them.
-  EngineGroup& open_group(uint64_t communicator, std::map<uint64_t, std::string> members,
-                          OperationQueue::Words words);
+  // `members`: this process among them. `title` is for messages: "group 1 of ranks 0, 3".
+  EngineGroup& open_group(uint64_t communicator, std::string title,
+                          std::map<uint64_t, EngineMember> members, OperationQueue::Words words);
   EngineGroup* find_group(uint64_t communicator);
   // Fails what is in flight with `reason`, tells the members, drops the group.
   void close_group(uint64_t communicator, const Status& reason);
@@ -97,6 +77,9 @@ class Engine final : public LinkListener {
 
   // For devices whose tickets operations await.
   const std::shared_ptr<DeviceBell>& device_bell() const { return device_bell_; }
+
+  // What is known of who holds up what `communicator` waits for; empty when nothing is.
+  std::string explain_wait(uint64_t communicator) const { return watch_.explain(communicator); }
 
   Transport& transport() { return transport_; }
   const Transport& transport() const { return transport_; }
@@ -111,6 +94,9 @@ class Engine final : public LinkListener {
                 std::span<const std::byte> message) override;
   void on_match(Link& link, uint64_t communicator, uint64_t offer,
                 const MatchEntry& entry) override;
+  void on_probe(Link& link, const FrameHeader& head) override;
+  void on_report(Link& link, uint64_t communicator, uint64_t sequence,
+                 std::span<const std::byte> report) override;
   void on_link_failed(Link& link, const Status& status) override;
 
  private:
@@ -127,7 +113,8 @@ class Engine final : public LinkListener {
   std::shared_ptr<DeviceBell> device_bell_;
   RunQueue run_queue_;
   Transport transport_;
-  std::unordered_map<uint64_t, std::unique_ptr<EngineGroup>> groups_;
+  EngineGroups groups_;
+  WaitWatch watch_;
   // Who left a communicator that does not exist here yet.
   std::map<uint64_t, std::map<uint64_t, Status>> early_leaves_;
   // Offers of messages in a communicator that does not exist here yet.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
+#include "ir/collective.h"
 
 namespace mccl {
 namespace {
@@ -20,6 +21,11 @@ struct Packed {
   uint32_t lengths_hash;
 };
 static_assert(sizeof(Packed) == sizeof(Fingerprint));
+
+bool has_root(Collective collective) {
+  return collective == Collective::Broadcast || collective == Collective::Reduce ||
+         collective == Collective::Gather || collective == Collective::Scatter;
+}
 
 // A name for a byte that came from a peer and may lie outside the enum.
 template <typename Enum>
@@ -72,12 +78,24 @@ CallSummary unpack_fingerprint(const Fingerprint& fingerprint) {
           packed.is_barrier != 0};
 }
 
+std::string describe_call(const Fingerprint& fingerprint) {
+  const CallSummary call = unpack_fingerprint(fingerprint);
+  const Words words = words_of(call);
+  if (call.is_barrier) return "barrier()";
+  std::string text = words.collective + "(" + words.dtype;
+  if (is_reducing(call.collective)) text += ", " + words.op;
+  if (has_root(call.collective)) text += ", root " + words.root;
+  if (call.collective != Collective::AllToAll) text += ", " + words.count + " elements";
+  return text + ")";
+}
+
 std::string describe_mismatch(uint64_t sequence, int own_rank, const Fingerprint& own,
                               int peer_rank, const Fingerprint& peer) {
   const Words a = words_of(unpack_fingerprint(own));
   const Words b = words_of(unpack_fingerprint(peer));
-  std::string text = fmt::format("operation {} differs between rank {} and rank {}:", sequence,
-                                 own_rank, peer_rank);
+  std::string text =
+      fmt::format("operation {} differs between rank {} and rank {}: {} against {}:", sequence,
+                  own_rank, peer_rank, describe_call(own), describe_call(peer));
   const auto column = [&](const char* name, const std::string& left, const std::string& right) {
     if (left != right) text += fmt::format(" {} {} against {},", name, left, right);
   };

@@ -26,8 +26,12 @@ Fingerprint pack_fingerprint(const CallSummary& call);
 // Values outside the enums stay as they came; words for them are numbers.
 CallSummary unpack_fingerprint(const Fingerprint& fingerprint);
 
-// Two columns, the fields that differ: "rank 0 called all_reduce(float32, sum, count 8), rank 1
-// called broadcast(...): collective all_reduce against broadcast".
+// "all_reduce(float32, sum, 8 elements)"; what a collective does not have is left out.
+std::string describe_call(const Fingerprint& fingerprint);
+
+// Both calls, and the fields that differ in two columns: "operation 3 differs between rank 0 and
+// rank 1: all_reduce(float32, sum, 8 elements) against barrier(): collective all_reduce against
+// barrier; all ranks ...".
 std::string describe_mismatch(uint64_t sequence, int own_rank, const Fingerprint& own,
                               int peer_rank, const Fingerprint& peer);
 

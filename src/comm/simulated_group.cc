@@ -19,18 +19,22 @@ Config config_of(int rank, const sim::WorldOptions& world, Config config) {
 
 SimulatedGroup::SimulatedGroup(int rank_count, const sim::WorldOptions& world,
                                SimulatedGroupOptions options)
-    : world_(world) {
+    : world_(world),
+      has_timers_(options.has_timers),
+      timers_(static_cast<size_t>(rank_count), kNever) {
   // Proving is done once, not by each of what may be hundreds of ranks.
   if (options.prover == nullptr) options.prover = std::make_shared<ProgramProver>();
   for (int rank = 0; rank < rank_count; ++rank) {
     const auto index = static_cast<size_t>(rank);
-    const int node = world_.add_node([this, index] { endpoints_[index]->core().step(); });
+    const int node = world_.add_node([this, index] { step(index); });
     MCCL_CHECK_EQ(node, rank);
     // Any order of process ids must do: who connects depends on them.
     const uint64_t process_id = (static_cast<uint64_t>(rank) * 7919 + 13) % 100'003 + 1;
+    Logger::Sink sink;
+    if (options.log) sink = [log = options.log, rank](std::string_view line) { log(rank, line); };
     std::unique_ptr<EndpointCore> core = EndpointCore::create_passive(
         world_.wires(node), world_.clock(), config_of(rank, world, options.config), process_id,
-        options.prover);
+        options.prover, std::move(sink));
     core->override_program(options.program);
     if (options.observer) core->observe_steps(options.observer(rank));
     endpoints_.push_back(std::make_unique<Endpoint>(std::move(core)));
@@ -38,6 +42,15 @@ SimulatedGroup::SimulatedGroup(int rank_count, const sim::WorldOptions& world,
   EndpointCore& leader = endpoints_.front()->core();
   if (options.portions) leader.override_portions(*options.portions);
   if (options.costs) leader.override_costs(*options.costs);
+}
+
+void SimulatedGroup::step(size_t rank) {
+  const TimeNs due = endpoints_[rank]->core().step();
+  if (!has_timers_ || due >= timers_[rank]) return;
+  timers_[rank] = due;
+  world_.at(due, static_cast<int>(rank), [this, rank, due] {
+    if (timers_[rank] == due) timers_[rank] = kNever;
+  });
 }
 
 SimulatedGroup::~SimulatedGroup() {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator_core.h"
@@ -24,6 +25,11 @@ struct SimulatedGroupOptions {
   std::shared_ptr<const ProvenProgram> program = {};  // EndpointCore::override_program
   // Who is told about the steps of a rank, may be null and must outlive the group. Empty: nobody.
   std::function<StepObserver*(int rank)> observer = {};
+  // Ranks look at their deadlines when these have come, also while nothing reaches them; else only
+  // when something does, and a run in which nothing can happen any more ends at once.
+  bool has_timers = false;
+  // Who gets the lines that a rank logs, without the line's end. Empty: standard error.
+  std::function<void(int rank, std::string_view line)> log = {};
 };
 
 // Belongs to one thread, like its world.
@@ -66,7 +72,11 @@ class SimulatedGroup {
   bool run(const std::vector<std::shared_ptr<Work>>& works, TimeNs deadline_ns = kNever);
 
  private:
+  void step(size_t rank);
+
   sim::World world_;
+  bool has_timers_;
+  std::vector<TimeNs> timers_;  // when a rank looks at its deadlines next
   std::shared_ptr<Store> store_ = make_memory_store();
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<std::vector<std::unique_ptr<Communicator>>> communicators_;

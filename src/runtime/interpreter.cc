@@ -308,6 +308,18 @@ int64_t LaneRun::receives_left() const {
   return int64_t{code_->receives_per_iteration} * iterations_ - received_count_;
 }
 
+const Link* LaneRun::waited_peer() const {
+  if (state_ == State::Finished) return nullptr;
+  if (state_ == State::Draining) return &streams_.send->link();
+  const StepCode& step = code_->steps[static_cast<size_t>(step_)];
+  if (step.receives && !(streams_.recv->is_owned_by(this) && streams_.recv->has_message()))
+    return &streams_.recv->link();
+  if (step.sends &&
+      !(streams_.send->is_owned_by(this) && streams_.send->has_credit(message_bytes(step))))
+    return &streams_.send->link();
+  return nullptr;
+}
+
 std::string LaneRun::describe_wait() const {
   if (state_ == State::Draining)
     return "its last bytes to leave for " + std::to_string(code_->send_peer);

@@ -5,6 +5,7 @@
 
 #include "ir/collective.h"
 #include "runtime/operation_queue.h"
+#include "transport/link.h"
 
 namespace mccl {
 namespace {
@@ -166,6 +167,18 @@ void Operation::on_lane_finished() {
     if (!copied.is_ok()) queue_.fail(copied);
   }
   queue_.on_operation_finished(*this);
+}
+
+std::vector<uint64_t> Operation::waited_peers() const {
+  std::vector<uint64_t> processes;
+  if (!is_admitted()) return processes;
+  for (const LaneRun& lane : lanes_) {
+    const Link* link = lane.waited_peer();
+    if (link != nullptr) processes.push_back(link->peer_process());
+  }
+  std::sort(processes.begin(), processes.end());
+  processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+  return processes;
 }
 
 std::string Operation::describe_waits(size_t count_max) const {

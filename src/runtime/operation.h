@@ -69,6 +69,7 @@ struct OperationSpec {
   int rank_count = 1;
   bool waits_for_earlier = false;  // admitted after every earlier operation (barrier)
   Fingerprint fingerprint = {};
+  TimeNs posted_at = 0;
   TimeNs deadline = kNever;
   std::shared_ptr<const StandIn> stand_in;  // null: the buffers are the caller's own memory
   std::shared_ptr<DeviceCall> device;       // null: the memory is the CPU's
@@ -93,6 +94,8 @@ class LaneRun final : public Runnable {
   bool is_finished() const { return state_ == State::Finished; }
   // What the lane waits for: "message 3 from rank 2 on channel 0"; for time-outs.
   std::string describe_wait() const;
+  // The peer that the lane waits for; null when it waits for none.
+  const Link* waited_peer() const;
   const LaneStreams& streams() const { return streams_; }
   // Messages that the lane has still to give and to take.
   int64_t sends_left() const;
@@ -186,6 +189,9 @@ class Operation {
 
   // What the unfinished lanes wait for, at most `count_max` of them.
   std::string describe_waits(size_t count_max) const;
+  // The processes that its lanes wait for, each once; empty when it waits for something of this
+  // rank.
+  std::vector<uint64_t> waited_peers() const;
   std::span<const LaneRun> lanes() const { return lanes_; }
 
  private:

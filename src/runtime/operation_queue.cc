@@ -9,6 +9,11 @@ namespace {
 // Calls that a peer may be ahead of us with two standing messages per stream; more is a lost rank.
 constexpr size_t kFutureHeadsMax = 4096;
 
+std::string seconds_text(TimeNs time) {
+  const int64_t tenths = time / (100 * kNsPerMs);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
 std::string describe(const Operation& operation) {
   return "operation " + std::to_string(operation.sequence()) + " (" +
          operation.spec().code->program->program().name + ")";
@@ -32,6 +37,7 @@ void OperationQueue::post(OperationSpec spec) {
   MCCL_CHECK(!has_failed());
   MCCL_CHECK_EQ(spec.sequence, next_sequence_);
   ++next_sequence_;
+  posted_at_ = spec.posted_at;
   recorder_[spec.sequence % kRecorded] = spec.fingerprint;
   const auto head = future_heads_.find(spec.sequence);
   if (head != future_heads_.end()) {
@@ -178,8 +184,11 @@ TimeNs OperationQueue::expire(TimeNs now) {
       next_deadline_ = std::min(next_deadline_, deadline);
       continue;
     }
-    fail(Status(StatusCode::Timeout,
-                describe(*operation) + " Timed out waiting for " + operation->describe_waits(4)));
+    const std::string holdups = words_.holdups ? words_.holdups() : std::string();
+    fail(Status(StatusCode::Timeout, describe(*operation) + " Timed out after " +
+                                         seconds_text(now - operation->spec_.posted_at) + ": " +
+                                         (holdups.empty() ? "" : holdups + "; ") + "waiting for " +
+                                         operation->describe_waits(4)));
   }
   return std::min(next_deadline_, device_due);
 }

@@ -25,6 +25,8 @@ class OperationQueue {
     std::function<Status(uint64_t sequence, const Fingerprint& local, const Fingerprint& remote,
                          uint64_t peer_process)>
         mismatch;
+    // Who holds the oldest operation up, for the error of a deadline that has passed; may be empty.
+    std::function<std::string()> holdups = {};
   };
 
   OperationQueue(RunQueue& run_queue, const Device& device, BufferPool& pool, Words words);
@@ -71,11 +73,23 @@ class OperationQueue {
   // communicator fails before. 0: no limit.
   void limit_device_waits(TimeNs limit_ns) { device_wait_limit_ns_ = limit_ns; }
 
+  // The oldest operation in flight; null: there is none.
+  const Operation* oldest() const {
+    return operations_.empty() ? nullptr : operations_.front().get();
+  }
+  // Of one of the last 1,024 operations posted.
+  const Fingerprint& recorded(uint64_t sequence) const {
+    MCCL_CHECK_LT(sequence, next_sequence_);
+    return recorder_[sequence % kRecorded];
+  }
+
   // Whether an operation in flight has messages to send over `link`, or waits for more messages
   // from it than have arrived.
   bool needs_link(const Link& link) const;
 
   uint64_t posted_count() const { return next_sequence_; }
+  // When the last operation was posted; 0: never.
+  TimeNs posted_at() const { return posted_at_; }
   uint64_t completed_count() const { return completed_count_; }
   size_t in_flight_count() const { return operations_.size(); }
 
@@ -98,6 +112,7 @@ class OperationQueue {
   std::vector<Fingerprint> recorder_;  // of sequence s at s % kRecorded
   std::map<uint64_t, Head> future_heads_;
   uint64_t next_sequence_ = 0;
+  TimeNs posted_at_ = 0;
   uint64_t completed_count_ = 0;
   TimeNs next_deadline_ = kNever;
   size_t awaiting_device_count_ = 0;

@@ -393,6 +393,17 @@ TimeNs PointToPoint::expire(TimeNs now) {
   return next_deadline_;
 }
 
+const MessageSpec* PointToPoint::oldest() const {
+  const MessageSpec* oldest = nullptr;
+  const auto look_at = [&oldest](const MessageSpec& spec) {
+    if (oldest == nullptr || spec.posted_at < oldest->posted_at) oldest = &spec;
+  };
+  for (const Offered& offered : sends_) look_at(offered.spec);
+  for (const MessageSpec& receive : receives_) look_at(receive);
+  for (const std::unique_ptr<Transfer>& transfer : transfers_) look_at(transfer->spec());
+  return oldest;
+}
+
 bool PointToPoint::needs_link(const Link& link) const {
   const auto is_with = [&link](const MessageSpec& spec) { return spec.link == &link; };
   return std::any_of(deferred_.begin(), deferred_.end(),

@@ -40,6 +40,7 @@ struct MessageSpec {
   int64_t count = 0;
   DataType dtype = DataType::Float32;
   int64_t tag = 0;
+  TimeNs posted_at = 0;
   TimeNs deadline = kNever;
   std::shared_ptr<const StandIn> stand_in;
   std::shared_ptr<DeviceCall> device;  // null: the memory is the CPU's
@@ -92,6 +93,9 @@ class PointToPoint {
            std::any_of(deferred_.begin(), deferred_.end(),
                        [](const Deferred& one) { return one.spec.link == nullptr; });
   }
+
+  // The oldest call that waits for a peer; null: there is none.
+  const MessageSpec* oldest() const;
 
   uint64_t completed_count() const { return completed_count_; }
   size_t in_flight_count() const {

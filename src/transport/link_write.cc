@@ -55,7 +55,8 @@ void Link::fill_controls() {
     frame.header.sequence = control.sequence;
     frame.header.payload_bytes = static_cast<uint32_t>(control.payload.size());
     frame.storage.swap(control.payload);
-    frame.pieces.push_back({frame.storage.data(), frame.storage.size()});
+    if (!frame.storage.empty())
+      frame.pieces.push_back({frame.storage.data(), frame.storage.size()});
     frame_bytes_ += frame.storage.size();
     controls_.pop_front();
   }

@@ -45,7 +45,8 @@ struct Bench {
   ScriptedWires wires;
   SystemClock clock;
   CpuDevice device;
-  Engine engine{wires, clock, device, 1, 2};
+  Logger logger{LogLevel::Error, "mccl"};
+  Engine engine{wires, clock, device, logger, 1, 2, "host h, pid 1"};
 };
 
 TEST(DriverReview, AnEventThatACallerTookIsHandledAlsoWhenItsWorkIsDoneByThen) {

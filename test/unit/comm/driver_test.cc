@@ -59,7 +59,8 @@ struct Quiet {
   QuietContext wires;
   SystemClock clock;
   CpuDevice device;
-  Engine engine{wires, clock, device, 1, 2};
+  Logger logger{LogLevel::Error, "mccl"};
+  Engine engine{wires, clock, device, logger, 1, 2, "host h, pid 1"};
 };
 
 TEST(Driver, BlocksWithoutATimeLimitWhileNothingIsInFlight) {

@@ -28,32 +28,44 @@ TEST(Fingerprint, UnpacksWhatWasPacked) {
 
 TEST(Fingerprint, NamesTheFieldThatDiffers) {
   constexpr const char* kEnd = "; all ranks must make the same calls in the same order";
-  const std::string begin = "operation 3 differs between rank 0 and rank 1: ";
+  const auto begin = [](const std::string& peer) {
+    return "operation 3 differs between rank 0 and rank 1: all_reduce(float32, sum, 8 elements) "
+           "against " +
+           peer + ": ";
+  };
   CallSummary other = kCall;
   other.collective = Collective::Broadcast;
-  EXPECT_EQ(mismatch_with(other), begin + "collective all_reduce against broadcast" + kEnd);
+  EXPECT_EQ(mismatch_with(other), begin("broadcast(float32, root 0, 8 elements)") +
+                                      "collective all_reduce against broadcast" + kEnd);
   other = kCall;
   other.dtype = DataType::BFloat16;
-  EXPECT_EQ(mismatch_with(other), begin + "dtype float32 against bfloat16" + kEnd);
+  EXPECT_EQ(mismatch_with(other), begin("all_reduce(bfloat16, sum, 8 elements)") +
+                                      "dtype float32 against bfloat16" + kEnd);
   other = kCall;
   other.op = ReduceOp::Min;
-  EXPECT_EQ(mismatch_with(other), begin + "op sum against min" + kEnd);
+  EXPECT_EQ(mismatch_with(other),
+            begin("all_reduce(float32, min, 8 elements)") + "op sum against min" + kEnd);
   other = kCall;
   other.root = 1;
-  EXPECT_EQ(mismatch_with(other), begin + "root 0 against 1" + kEnd);
+  EXPECT_EQ(mismatch_with(other),
+            begin("all_reduce(float32, sum, 8 elements)") + "root 0 against 1" + kEnd);
   other = kCall;
   other.count = 9;
-  EXPECT_EQ(mismatch_with(other), begin + "count 8 against 9" + kEnd);
+  EXPECT_EQ(mismatch_with(other),
+            begin("all_reduce(float32, sum, 9 elements)") + "count 8 against 9" + kEnd);
   other = kCall;
   other.plan_hash = 1;
-  EXPECT_EQ(mismatch_with(other), begin + "plan 0badcafe against 00000001" + kEnd);
+  EXPECT_EQ(mismatch_with(other), begin("all_reduce(float32, sum, 8 elements)") +
+                                      "plan 0badcafe against 00000001" + kEnd);
   other = kCall;
   other.lengths_hash = 1;
-  EXPECT_EQ(mismatch_with(other),
-            begin + "lengths of the ranks' blocks 00000000 against 00000001" + kEnd);
+  EXPECT_EQ(mismatch_with(other), begin("all_reduce(float32, sum, 8 elements)") +
+                                      "lengths of the ranks' blocks 00000000 against 00000001" +
+                                      kEnd);
   other = kCall;
   other.is_barrier = true;
-  EXPECT_EQ(mismatch_with(other), begin + "collective all_reduce against barrier" + kEnd);
+  EXPECT_EQ(mismatch_with(other),
+            begin("barrier()") + "collective all_reduce against barrier" + kEnd);
 }
 
 TEST(Fingerprint, NamesAllFieldsThatDiffer) {
@@ -61,7 +73,8 @@ TEST(Fingerprint, NamesAllFieldsThatDiffer) {
   other.op = ReduceOp::Max;
   other.count = 7;
   EXPECT_EQ(mismatch_with(other),
-            "operation 3 differs between rank 0 and rank 1: op sum against max, count 8 against 7; "
+            "operation 3 differs between rank 0 and rank 1: all_reduce(float32, sum, 8 elements) "
+            "against all_reduce(float32, max, 7 elements): op sum against max, count 8 against 7; "
             "all ranks must make the same calls in the same order");
 }
 

@@ -1,0 +1,102 @@
+// Why does it take so long? (law L9)
+//
+// Whoever has waited for 200 ms in its oldest operation asks the peers that it waits for, with its
+// full call: a peer that made another call finds the mismatch. The answer says who holds the peer
+// up: the peer itself, which has not made the call, or those that it waits for in turn; news go to
+// whoever asked. So every rank that waits comes to know the ranks at the end of the chain, however
+// long it is, and a circle of waits through several groups. A peer that does not answer is stopped.
+//
+// Belongs to the engine: one thread at a time, nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm/engine_group.h"
+#include "comm/holdup.h"
+#include "transport/transport.h"
+
+namespace mccl {
+
+class WaitWatch {
+ public:
+  // `process_name` is for peers that know no rank of this process: "host h7, pid 4711". All
+  // references outlive the watch.
+  WaitWatch(const EngineGroups& groups, Transport& transport, const Clock& clock,
+            const Logger& logger, std::string process_name);
+
+  // Asks where it is time, gives notice of peers that do not answer; returns when to look again.
+  TimeNs look(TimeNs now);
+
+  // Messages have no number that both ends know.
+  static bool is_about_messages(const FrameHeader& probe) { return probe.sequence == kMessageWait; }
+  // The call of a peer of `group` (null: it is not known here) has been compared already.
+  void on_probe(Link& link, const FrameHeader& head, EngineGroup* group);
+  // False when the bytes are no report.
+  bool on_report(Link& link, uint64_t communicator, std::span<const std::byte> report);
+  void forget_group(uint64_t communicator) { inquiries_.erase(communicator); }
+
+  // What is known of who holds this communicator's waiting operation up; empty when nothing is.
+  std::string explain(uint64_t communicator) const;
+
+ private:
+  static constexpr uint64_t kMessageWait = UINT64_MAX;
+  // What a communicator waits for now.
+  struct Wait {
+    uint64_t number = 0;  // the operation's; of messages kMessageWait
+    TimeNs since = 0;
+    Fingerprint fingerprint = {};
+    std::vector<uint64_t> peers;  // empty: something of this rank
+    std::string own_reason;       // then
+  };
+  struct Answer {
+    TimeNs asked_at = kNever;  // kNever: answered
+    bool is_silent = false;
+    std::vector<Holdup> holdups;
+  };
+  // Who holds whom up, without the words, which change as time passes.
+  using Shape = std::vector<std::pair<uint64_t, uint64_t>>;
+  struct Asker {
+    uint64_t number = 0;
+    Shape told;
+  };
+  struct Inquiry {
+    std::optional<Wait> wait;
+    TimeNs ask_at = 0;
+    TimeNs interval = 0;
+    bool has_told_circle = false;
+    bool has_told_wait = false;
+    std::map<uint64_t, Answer> answers;  // by process
+    std::map<uint64_t, Asker> askers;    // by process: they are told when the answer changes
+  };
+
+  std::optional<Wait> find_wait(const EngineGroup& group) const;
+  TimeNs look_at(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry, TimeNs now);
+  void ask(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry, TimeNs now);
+  TimeNs note_silence(const EngineGroup& group, Inquiry& inquiry, TimeNs now, bool* has_news);
+  void tell_of_circle(const EngineGroup& group, Inquiry& inquiry) const;
+  std::vector<Holdup> collect(const Inquiry& inquiry) const;
+  static Shape shape_of(std::span<const Holdup> holdups);
+  std::vector<Holdup> make_report(const EngineGroup* group, uint64_t number) const;
+  Holdup describe_absence(const EngineGroup& group, uint64_t number) const;
+  void tell_askers(uint64_t communicator, Inquiry& inquiry);
+  std::string describe_wait(const EngineGroup& group, const Wait& wait) const;
+  std::string own_name(const EngineGroup& group) const;
+  std::string age(TimeNs since) const;
+
+  const EngineGroups& groups_;
+  Transport& transport_;
+  const Clock& clock_;
+  const Logger& logger_;
+  std::string process_name_;
+  std::map<uint64_t, Inquiry> inquiries_;  // by communicator
+};
+
+}  // namespace mccl
