@@ -229,6 +229,7 @@ TEST(Silence, WithBytesUnansweredItTakesAQuestion) {
   }
   world.run(never);
   EXPECT_THAT(answers, ElementsAre("ok", "peer lost: no answer from sim://0 for 1.0 s"));
+  EXPECT_EQ(peer.failure(kA).to_string(), "ok") << "nothing was reported";
   EXPECT_EQ(write_failure(peer.wire(kA)), "peer lost: no answer from sim://0 for 1.0 s");
 }
 
@@ -244,6 +245,7 @@ TEST(Silence, AConnectionThatIsNeverMadeTakesAQuestion) {
   }
   world.run(never);
   EXPECT_THAT(answers, ElementsAre("ok", "peer lost: no answer from sim://0 for 1.0 s"));
+  EXPECT_EQ(peer.failure(kA).to_string(), "ok") << "nothing was reported";
 }
 
 TEST(Silence, NothingIsNoticedOfAKilledOrAnAnsweringPeer) {
