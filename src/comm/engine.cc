@@ -95,7 +95,7 @@ EngineGroup& Engine::open_group(uint64_t communicator, std::map<uint64_t, std::s
   std::unique_ptr<EngineGroup>& group = groups_[communicator];
   MCCL_CHECK(group == nullptr);
   group = std::make_unique<EngineGroup>(communicator, run_queue_, device_, transport_.pool(),
-                                        std::move(words));
+                                        clock_, std::move(words));
   group->members = std::move(members);
   // Peers may have been faster: their messages are parked, their fingerprints are looked at now.
   transport_.visit_links([&](Link& link) {
@@ -161,6 +161,7 @@ void Engine::end_streams(uint64_t communicator, const EngineGroup& group) {
 
 void Engine::settle(uint64_t communicator, EngineGroup& group) {
   tell_members(communicator, group, group.queue.failure());
+  group.queue.keep_waits();
   // First the streams, so that no link refers to memory that the callers get back.
   end_streams(communicator, group);
   group.queue.settle();

@@ -26,9 +26,10 @@ namespace mccl {
 // A communicator as the engine sees it: its operations, and which processes belong to it.
 struct EngineGroup {
   EngineGroup(uint64_t communicator, RunQueue& run_queue, const Device& device, BufferPool& pool,
-              OperationQueue::Words words)
-      : queue(run_queue, device, pool, std::move(words)),
-        messages(communicator, run_queue, pool,
+              const Clock& clock, OperationQueue::Words words)
+      : recorder(clock),
+        queue(run_queue, device, pool, recorder, std::move(words)),
+        messages(communicator, run_queue, pool, recorder,
                  [this](const Status& status) { queue.fail(status); }) {}
 
   size_t in_flight_count() const { return queue.in_flight_count() + messages.in_flight_count(); }
@@ -36,6 +37,7 @@ struct EngineGroup {
     return queue.needs_link(link) || messages.needs_link(link);
   }
 
+  FlightRecorder recorder;                  // what both have done
   OperationQueue queue;                     // collectives; its failure is the group's
   PointToPoint messages;                    // sends and receives
   std::map<uint64_t, std::string> members;  // process id -> "rank 3 (host7)"
