@@ -35,6 +35,14 @@ class Wire {
   // failure. Bytes that arrived before are read first, also when write() has failed already.
   virtual Result<size_t> read(std::span<const iovec> pieces) = 0;
 
+  // To be asked about once a second, with the caller's clock, while something is awaited: finds the
+  // silence that no event reports. PeerLost, from then on, once the peer's host has for the peer
+  // timeout left bytes of ours, probes or our wish to connect without an answer; read(), after the
+  // bytes that had arrived, and write() say the same. A peer whose process is stopped is not lost:
+  // its host answers. Ok in all other cases, also when the wire has failed otherwise. Never blocks.
+  // As it is here it suits wires that report all of this by themselves.
+  virtual Status check_peer(int64_t /*now_ns*/) { return Status::ok(); }
+
   // Ends the connection at once; bytes not yet sent may be lost. Idempotent.
   virtual void close() = 0;
 

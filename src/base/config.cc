@@ -9,11 +9,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <optional>
 
 #include "base/nearest_name.h"
+#include "base/setting_text.h"
 
 extern char** environ;  // NOLINT: declared by glibc, not by every libc
 
@@ -26,75 +25,8 @@ constexpr int64_t kParkLimitMin = int64_t{1} << 16;     // two small messages pe
 constexpr int64_t kParkLimitMax = int64_t{1} << 40;
 constexpr int kUplinkPortsMax = 4096;  // far above any switch
 constexpr size_t kSwitchNameMax = 64;
-constexpr double kSecondsMax = 1e7;  // about four months; far below what TimeNs can hold
 
 constexpr std::array<std::string_view, 4> kProfileNames = {"auto", "loopback", "lan", "paper"};
-
-// The whole of `text` as a number, or nothing.
-template <typename T>
-std::optional<T> parse_number(std::string_view text) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return value;
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower;
-  for (const char letter : text)
-    lower += letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-  return lower;
-}
-
-bool parse_bytes(std::string_view text, int64_t min, int64_t max, int64_t* bytes) {
-  constexpr std::string_view kSuffixes = "KMG";
-  int shift = 0;
-  const size_t suffix = kSuffixes.find(static_cast<char>(text.back() & ~0x20));
-  if (suffix != std::string_view::npos) {
-    shift = 10 * (static_cast<int>(suffix) + 1);
-    text.remove_suffix(1);
-  }
-  const std::optional<int64_t> count = parse_number<int64_t>(text);
-  if (!count || *count < 0 || *count > (max >> shift) || (*count << shift) < min) return false;
-  *bytes = *count << shift;
-  return true;
-}
-
-std::string write_bytes(int64_t bytes) {
-  constexpr std::array<std::string_view, 4> kSuffixes = {"", "K", "M", "G"};
-  size_t suffix = 0;
-  while (bytes != 0 && bytes % 1024 == 0 && suffix + 1 < kSuffixes.size()) {
-    bytes /= 1024;
-    ++suffix;
-  }
-  return std::to_string(bytes) + std::string(kSuffixes[suffix]);
-}
-
-bool parse_seconds(std::string_view text, TimeNs* time) {
-  const std::optional<double> seconds = parse_number<double>(text);
-  if (!seconds || !(*seconds >= 0.001 && *seconds <= kSecondsMax)) return false;
-  *time = std::llround(*seconds * 1e3) * kNsPerMs;
-  return true;
-}
-
-std::string write_seconds(TimeNs time) {
-  std::string text = std::to_string(time / kNsPerSecond);
-  const int64_t thousandths = time % kNsPerSecond / kNsPerMs;
-  if (thousandths != 0) {
-    text += '.' + std::to_string(1000 + thousandths).substr(1);
-    while (text.back() == '0') text.pop_back();
-  }
-  return text;
-}
-
-bool parse_switch(std::string_view text, std::string_view on, bool* value) {
-  const std::string lower = lower_case(text);
-  const bool is_on = lower == on;
-  if (!is_on && lower != "0" && lower != "off") return false;
-  *value = is_on;
-  return true;
-}
 
 bool parse_port_range(std::string_view text, Config* config) {
   const size_t dash = text.find('-');
@@ -191,6 +123,24 @@ SettingRow deterministic_row() {
               [](const Config& config) { return config.is_canonical_order ? "canonical" : "off"; }};
 }
 
+SettingRow dump_directory_row() {
+  return {.name = "MCCL_DUMP_DIR",
+          .type = "a directory, or off",
+          .unit = "",
+          .scope = SettingScope::Local,
+          .effect =
+              "Where a rank writes its last operations when a communicator fails, and on SIGUSR1 "
+              "(`mccl dump`). Unset: `mccl-UID` under the system's temporary directory, for this "
+              "user's eyes only. off: nowhere.",
+          .fallbacks = {},
+          .parse =
+              [](std::string_view text, Config* config) {
+                config->dump_directory = text;
+                return true;
+              },
+          .write = [](const Config& config) { return config.dump_directory; }};
+}
+
 SettingRow log_row() {
   return {
       .name = "MCCL_LOG",
@@ -239,9 +189,10 @@ SettingRow park_limit_row() {
           .fallbacks = {},
           .parse =
               [](std::string_view text, Config* config) {
-                return parse_bytes(text, kParkLimitMin, kParkLimitMax, &config->park_limit_bytes);
+                return parse_byte_count(text, kParkLimitMin, kParkLimitMax,
+                                        &config->park_limit_bytes);
               },
-          .write = [](const Config& config) { return write_bytes(config.park_limit_bytes); }};
+          .write = [](const Config& config) { return write_byte_count(config.park_limit_bytes); }};
 }
 
 SettingRow peer_timeout_row() {
@@ -284,19 +235,20 @@ SettingRow profile_row() {
 }
 
 SettingRow socket_buffer_row() {
-  return {.name = "MCCL_SOCKET_BUFFER",
-          .type = "0 to 1G, with a suffix K, M or G or none",
-          .unit = "bytes",
-          .scope = SettingScope::Local,
-          .effect =
-              "The kernel's buffer for each direction of a connection. 0: the kernel's own "
-              "tuning.",
-          .fallbacks = {},
-          .parse =
-              [](std::string_view text, Config* config) {
-                return parse_bytes(text, 0, kSocketBufferMax, &config->socket_buffer_bytes);
-              },
-          .write = [](const Config& config) { return write_bytes(config.socket_buffer_bytes); }};
+  return {
+      .name = "MCCL_SOCKET_BUFFER",
+      .type = "0 to 1G, with a suffix K, M or G or none",
+      .unit = "bytes",
+      .scope = SettingScope::Local,
+      .effect =
+          "The kernel's buffer for each direction of a connection. 0: the kernel's own "
+          "tuning.",
+      .fallbacks = {},
+      .parse =
+          [](std::string_view text, Config* config) {
+            return parse_byte_count(text, 0, kSocketBufferMax, &config->socket_buffer_bytes);
+          },
+      .write = [](const Config& config) { return write_byte_count(config.socket_buffer_bytes); }};
 }
 
 SettingRow socket_interface_row() {
@@ -392,20 +344,6 @@ SettingRow unified_row() {
           [](const Config& config) { return std::string(config.is_unified_in_place ? "1" : "0"); }};
 }
 
-std::string unknown_name_warning(const std::string& name) {
-  std::vector<std::string_view> names;
-  for (const SettingRow& row : settings()) names.push_back(row.name);
-  return name + " is not a setting of this version and has no effect; the nearest is " +
-         std::string(find_nearest_name(name, names));
-}
-
-const std::string* find_value(std::span<const std::pair<std::string, std::string>> environment,
-                              std::string_view name) {
-  for (const auto& [key, value] : environment)
-    if (key == name && !value.empty()) return &value;
-  return nullptr;
-}
-
 }  // namespace
 
 std::string_view cost_profile_name(CostProfile profile) {
@@ -414,11 +352,23 @@ std::string_view cost_profile_name(CostProfile profile) {
 
 std::span<const SettingRow> settings() {
   static const std::vector<SettingRow> rows = {
-      algorithm_row(), algorithm_strict_row(), deterministic_row(),    device_wait_row(),
-      log_row(),       park_limit_row(),       peer_timeout_row(),     port_range_row(),
-      profile_row(),   socket_buffer_row(),    socket_interface_row(), switch_row(),
-      timeout_row(),   unified_row(),          uplink_ports_row()};
+      algorithm_row(),   algorithm_strict_row(), deterministic_row(),
+      device_wait_row(), dump_directory_row(),   log_row(),
+      park_limit_row(),  peer_timeout_row(),     port_range_row(),
+      profile_row(),     socket_buffer_row(),    socket_interface_row(),
+      switch_row(),      timeout_row(),          unified_row(),
+      uplink_ports_row()};
   return rows;
+}
+
+std::string write_shown_value(const SettingRow& row, const Config& config) {
+  std::string value = row.write(config);
+  return row.is_secret && !value.empty() ? "(set)" : value;
+}
+
+std::string temporary_directory() {
+  const char* const value = std::getenv("TMPDIR");
+  return value == nullptr || *value != '/' ? "/tmp" : value;
 }
 
 bool is_colour_allowed() {
@@ -440,32 +390,40 @@ Environment read_environment() {
   return environment;
 }
 
-Result<Config> parse_config(std::span<const std::pair<std::string, std::string>> environment,
-                            std::vector<std::string>* warnings) {
+SettingSource find_source(const SettingRow& row, EnvironmentView environment) {
+  std::vector<std::string_view> names = {row.name};
+  names.insert(names.end(), row.fallbacks.begin(), row.fallbacks.end());
+  for (const std::string_view name : names)
+    for (const auto& [key, value] : environment)
+      if (key == name && !value.empty()) return {name, value};
+  return {};
+}
+
+std::vector<UnknownSetting> find_unknown_settings(EnvironmentView environment) {
+  std::vector<std::string_view> names;
+  for (const SettingRow& row : settings()) names.push_back(row.name);
+  std::vector<UnknownSetting> unknown;
+  for (const auto& [name, value] : environment)
+    if (name.starts_with("MCCL_") && std::find(names.begin(), names.end(), name) == names.end())
+      unknown.push_back({name, find_nearest_name(name, names)});
+  return unknown;
+}
+
+Result<Config> parse_config(EnvironmentView environment, std::vector<std::string>* warnings) {
   Config config;
   std::string faults;
   for (const SettingRow& row : settings()) {
-    std::vector<std::string_view> names = {row.name};
-    names.insert(names.end(), row.fallbacks.begin(), row.fallbacks.end());
-    for (const std::string_view name : names) {
-      const std::string* value = find_value(environment, name);
-      if (value == nullptr) continue;
-      if (!row.parse(*value, &config)) {
-        if (!faults.empty()) faults += "; ";
-        faults +=
-            std::string(name) + "=" + *value + " is not allowed: give " + std::string(row.type);
-      }
-      break;
-    }
+    const auto [variable, text] = find_source(row, environment);
+    if (variable.empty() || row.parse(text, &config)) continue;
+    if (!faults.empty()) faults += "; ";
+    faults += std::string(variable) + "=" + (row.is_secret ? "..." : std::string(text)) +
+              " is not allowed: give " + std::string(row.type);
   }
-  if (warnings != nullptr) {
-    for (const auto& [name, value] : environment) {
-      const auto is_this = [&name = name](const SettingRow& row) { return row.name == name; };
-      if (name.compare(0, 5, "MCCL_") != 0) continue;
-      if (std::none_of(settings().begin(), settings().end(), is_this))
-        warnings->push_back(unknown_name_warning(name));
-    }
-  }
+  if (warnings != nullptr)
+    for (const UnknownSetting& unknown : find_unknown_settings(environment))
+      warnings->push_back(unknown.name +
+                          " is not a setting of this version and has no effect; the nearest is " +
+                          std::string(unknown.nearest));
   if (!faults.empty()) return Status(StatusCode::InvalidArgument, faults);
   return config;
 }

@@ -30,6 +30,9 @@ enum class CostProfile : uint8_t {
 
 std::string_view cost_profile_name(CostProfile profile);
 
+// The value of Config::dump_directory that turns dumps off.
+constexpr std::string_view kDumpsOff = "off";
+
 struct Config {
   // Which interface or address peers use; transport/interfaces.h has the syntax. Empty: chosen.
   std::string socket_interfaces;
@@ -55,6 +58,9 @@ struct Config {
   // Memory that CPU and device share is used in place; false: through copies.
   bool is_unified_in_place = true;
   LogLevel log_level = LogLevel::Info;  // one start-up line and notices
+  // Where this process writes its last operations when a communicator fails. Empty: a directory of
+  // this user's own under the system's temporary one; kDumpsOff: nowhere.
+  std::string dump_directory;
   CostProfile cost_profile = CostProfile::Auto;
   // The switch that this rank's host stands at. Empty: all ranks stand at one.
   std::string switch_name;
@@ -80,17 +86,41 @@ struct SettingRow {
   std::function<bool(std::string_view text, Config* config)> parse;
   // The canonical text of the value; parse accepts it unless it is empty.
   std::function<std::string(const Config& config)> write;
+  // The value is shown to nobody.
+  bool is_secret = false;
 };
 
 // All settings, by name.
 std::span<const SettingRow> settings();
 
+// The value as people may see it: that of a secret is "(set)", or empty.
+std::string write_shown_value(const SettingRow& row, const Config& config);
+
 // Names and values as they stand in an environment.
 using Environment = std::vector<std::pair<std::string, std::string>>;
+using EnvironmentView = std::span<const std::pair<std::string, std::string>>;
+
+// Which variable a setting takes its value from: its own, or a foreign one. Both empty: it has its
+// default. The texts are the environment's and the table's.
+struct SettingSource {
+  std::string_view variable;
+  std::string_view text;
+};
+SettingSource find_source(const SettingRow& row, EnvironmentView environment);
+
+// A name that begins with MCCL_ and is no setting, and the setting that may have been meant.
+struct UnknownSetting {
+  std::string name;
+  std::string_view nearest;
+};
+std::vector<UnknownSetting> find_unknown_settings(EnvironmentView environment);
 
 // The variables of this process that can matter here (MCCL_, NCCL_ and GLOO_ names). The only
 // reader of the environment; not to be called while another thread changes it.
 Environment read_environment();
+
+// Where this user's temporary files go: TMPDIR, else /tmp.
+std::string temporary_directory();
 
 // Whether tools may colour what they print on a terminal: NO_COLOR is unset or empty.
 bool is_colour_allowed();
@@ -98,8 +128,7 @@ bool is_colour_allowed();
 // Pure. An empty value is like none. All values that are not allowed are one InvalidArgument, which
 // names each variable, its value and what is allowed. Each unknown MCCL_ name adds one line to
 // `warnings` (may be null).
-Result<Config> parse_config(std::span<const std::pair<std::string, std::string>> environment,
-                            std::vector<std::string>* warnings);
+Result<Config> parse_config(EnvironmentView environment, std::vector<std::string>* warnings);
 
 // The job-scoped settings, one "NAME=value" per line in table order: equal texts, equal settings.
 std::string job_settings_text(const Config& config);

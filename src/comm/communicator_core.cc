@@ -387,6 +387,8 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(
   spec.fingerprint =
       pack_fingerprint({call.collective, call.dtype, call.op, call.root, call.count, plan.hash,
                         hash_lengths(call, *plan.algorithm), call.waits_for_earlier});
+  spec.plan = static_cast<uint32_t>(plan.counter);
+  spec.bytes = moved;
   spec.buffers = std::move(call.buffers);
   spec.dtype = call.dtype;
   spec.op = call.op;

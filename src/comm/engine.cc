@@ -98,7 +98,7 @@ EngineGroup& Engine::open_group(uint64_t communicator, std::string title,
   std::unique_ptr<EngineGroup>& group = groups_[communicator];
   MCCL_CHECK(group == nullptr);
   group = std::make_unique<EngineGroup>(communicator, run_queue_, device_, transport_.pool(),
-                                        std::move(words));
+                                        clock_, std::move(words));
   group->title = std::move(title);
   group->members = std::move(members);
   // Peers may have been faster: their messages are parked, their fingerprints are looked at now.
@@ -166,6 +166,7 @@ void Engine::end_streams(uint64_t communicator, const EngineGroup& group) {
 
 void Engine::settle(uint64_t communicator, EngineGroup& group) {
   tell_members(communicator, group, group.queue.failure());
+  group.queue.keep_waits();
   // First the streams, so that no link refers to memory that the callers get back.
   end_streams(communicator, group);
   group.queue.settle();

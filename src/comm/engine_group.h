@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/flight_recorder.h"
 #include "runtime/operation_queue.h"
 #include "runtime/point_to_point.h"
 
@@ -21,9 +22,10 @@ struct EngineMember {
 
 struct EngineGroup {
   EngineGroup(uint64_t communicator, RunQueue& run_queue, const Device& device, BufferPool& pool,
-              OperationQueue::Words words)
-      : queue(run_queue, device, pool, std::move(words)),
-        messages(communicator, run_queue, pool,
+              const Clock& clock, OperationQueue::Words words)
+      : recorder(clock),
+        queue(run_queue, device, pool, recorder, std::move(words)),
+        messages(communicator, run_queue, pool, recorder,
                  [this](const Status& status) { queue.fail(status); }) {}
 
   size_t in_flight_count() const { return queue.in_flight_count() + messages.in_flight_count(); }
@@ -31,6 +33,7 @@ struct EngineGroup {
     return queue.needs_link(link) || messages.needs_link(link);
   }
 
+  FlightRecorder recorder;                   // what both have done
   OperationQueue queue;                      // collectives; its failure is the group's
   PointToPoint messages;                     // sends and receives
   std::string title;                         // "group 1 of ranks 0, 3": for messages

@@ -116,6 +116,7 @@ void Operation::join_streams() {
 
 void Operation::start() {
   MCCL_CHECK_EQ(blocker_count_, 0);
+  queue_.recorder().start(spec_.sequence);
   if (spec_.stand_in != nullptr && spec_.stand_in->copy_in) {
     const Status copied = spec_.stand_in->copy_in();
     if (!copied.is_ok()) return queue_.fail(copied);

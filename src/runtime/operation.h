@@ -70,6 +70,8 @@ struct OperationSpec {
   bool waits_for_earlier = false;  // admitted after every earlier operation (barrier)
   Fingerprint fingerprint = {};
   TimeNs posted_at = 0;
+  uint32_t plan = 0;   // comm's number of the plan: for the flight recorder, like the next
+  uint64_t bytes = 0;  // that the call moves
   TimeNs deadline = kNever;
   std::shared_ptr<const StandIn> stand_in;  // null: the buffers are the caller's own memory
   std::shared_ptr<DeviceCall> device;       // null: the memory is the CPU's

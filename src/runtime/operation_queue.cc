@@ -19,15 +19,37 @@ std::string describe(const Operation& operation) {
          operation.spec().code->program->program().name + ")";
 }
 
+bool is_in_place(const CallBuffers& buffers) {
+  if (buffers.input.empty() || buffers.output.empty()) return false;
+  // One of the two has one block: where there are several, it is one of them.
+  const bool has_one_input = buffers.input.size() == 1;
+  const Block& one = has_one_input ? buffers.input.front() : buffers.output.front();
+  for (const Block& block : has_one_input ? buffers.output : buffers.input)
+    if (block.count > 0 && block.data == one.data) return true;
+  return false;
+}
+
+OperationRecord record_of(const OperationSpec& spec) {
+  OperationRecord record;
+  record.sequence = spec.sequence;
+  record.bytes = spec.bytes;
+  record.is_staged = spec.stand_in != nullptr;
+  record.has_device = spec.device != nullptr;
+  record.fingerprint = spec.fingerprint;
+  record.plan = spec.plan;
+  record.is_in_place = is_in_place(spec.buffers);
+  return record;
+}
+
 }  // namespace
 
 OperationQueue::OperationQueue(RunQueue& run_queue, const Device& device, BufferPool& pool,
-                               Words words)
+                               FlightRecorder& recorder, Words words)
     : run_queue_(run_queue),
       device_(device),
       pool_(pool),
-      words_(std::move(words)),
-      recorder_(kRecorded) {}
+      recorder_(recorder),
+      words_(std::move(words)) {}
 
 OperationQueue::~OperationQueue() {
   for (const std::unique_ptr<Operation>& operation : operations_) operation->stop();
@@ -38,7 +60,7 @@ void OperationQueue::post(OperationSpec spec) {
   MCCL_CHECK_EQ(spec.sequence, next_sequence_);
   ++next_sequence_;
   posted_at_ = spec.posted_at;
-  recorder_[spec.sequence % kRecorded] = spec.fingerprint;
+  recorder_.post(record_of(spec));
   const auto head = future_heads_.find(spec.sequence);
   if (head != future_heads_.end()) {
     if (head->second.fingerprint != spec.fingerprint)
@@ -58,6 +80,9 @@ void OperationQueue::post(OperationSpec spec) {
     operation->awaits_device_ = true;
     ++operation->blocker_count_;
     ++awaiting_device_count_;
+    recorder_.set_state(operation->sequence(), CallState::WaitsForDevice);
+  } else if (!operation->is_admitted()) {
+    recorder_.set_state(operation->sequence(), CallState::WaitsForMemory);
   }
   operation->join_streams();
   Operation& posted = *operation;
@@ -74,6 +99,7 @@ void OperationQueue::start_produced() {
   awaiting_device_count_ -= produced.size();
   for (Operation* operation : produced) {
     operation->awaits_device_ = false;
+    recorder_.set_state(operation->sequence(), CallState::WaitsForMemory);  // unless it starts now
     operation->unblock();
   }
 }
@@ -92,8 +118,8 @@ void OperationQueue::on_message_head(uint64_t sequence, const Fingerprint& finge
       fail(words_.mismatch(sequence, head->second.fingerprint, fingerprint, peer_process));
     return;
   }
-  if (next_sequence_ - sequence > kRecorded) return;
-  const Fingerprint& local = recorder_[sequence % kRecorded];
+  if (!recorder_.is_recorded(sequence)) return;
+  const Fingerprint& local = recorder_.fingerprint(sequence);
   if (local != fingerprint) fail(words_.mismatch(sequence, local, fingerprint, peer_process));
 }
 
@@ -105,6 +131,7 @@ void OperationQueue::on_operation_finished(Operation& operation) {
   finished_.push_back(std::move(*found));
   operations_.erase(found);
   ++completed_count_;
+  recorder_.end(operation.sequence(), CallState::Complete);
   for (Operation* dependent : operation.dependents_) dependent->unblock();
   if (operation.spec_.sink != nullptr) operation.spec_.sink->on_complete(failure_);
 }
@@ -144,6 +171,7 @@ void OperationQueue::settle() {
   failed.swap(operations_);
   for (const std::unique_ptr<Operation>& operation : failed) {
     operation->stop();
+    recorder_.end(operation->sequence(), CallState::Failed);
     if (operation->spec_.sink != nullptr) operation->spec_.sink->on_complete(failure_);
   }
 }
@@ -191,6 +219,16 @@ TimeNs OperationQueue::expire(TimeNs now) {
                                          operation->describe_waits(4)));
   }
   return std::min(next_deadline_, device_due);
+}
+
+std::vector<OperationWait> OperationQueue::waits() const {
+  if (operations_.empty()) return last_waits_;
+  std::vector<OperationWait> waits;
+  for (const std::unique_ptr<Operation>& operation : operations_) {
+    if (waits.size() == kWaitsMax) break;
+    waits.push_back({operation->sequence(), operation->describe_waits(4), {}});
+  }
+  return waits;
 }
 
 bool OperationQueue::needs_link(const Link& link) const {

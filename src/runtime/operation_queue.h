@@ -12,9 +12,17 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/flight_recorder.h"
 #include "runtime/operation.h"
 
 namespace mccl {
+
+// What an operation in flight waits for.
+struct OperationWait {
+  uint64_t sequence = 0;
+  std::string text;
+  std::vector<uint64_t> processes;  // the peers among it, each once
+};
 
 class OperationQueue {
  public:
@@ -29,7 +37,8 @@ class OperationQueue {
     std::function<std::string()> holdups = {};
   };
 
-  OperationQueue(RunQueue& run_queue, const Device& device, BufferPool& pool, Words words);
+  OperationQueue(RunQueue& run_queue, const Device& device, BufferPool& pool,
+                 FlightRecorder& recorder, Words words);
   ~OperationQueue();
 
   // Takes the next operation; sequences are 0, 1, 2, ... Its lanes join their streams at once and
@@ -52,6 +61,13 @@ class OperationQueue {
   // Told about every step from now on; null: nobody. It outlives the queue.
   void set_observer(StepObserver* observer) { observer_ = observer; }
   StepObserver* observer() const { return observer_; }
+
+  // Of the operations in flight, at most kWaitsMax; once they have failed, what they waited for.
+  static constexpr size_t kWaitsMax = 64;
+  std::vector<OperationWait> waits() const;
+  // Before the streams of a queue that has failed end.
+  void keep_waits() { last_waits_ = waits(); }
+  FlightRecorder& recorder() { return recorder_; }
 
   // Notes the first error.
   void fail(const Status& status);
@@ -77,12 +93,6 @@ class OperationQueue {
   const Operation* oldest() const {
     return operations_.empty() ? nullptr : operations_.front().get();
   }
-  // Of one of the last 1,024 operations posted.
-  const Fingerprint& recorded(uint64_t sequence) const {
-    MCCL_CHECK_LT(sequence, next_sequence_);
-    return recorder_[sequence % kRecorded];
-  }
-
   // Whether an operation in flight has messages to send over `link`, or waits for more messages
   // from it than have arrived.
   bool needs_link(const Link& link) const;
@@ -94,7 +104,6 @@ class OperationQueue {
   size_t in_flight_count() const { return operations_.size(); }
 
  private:
-  static constexpr size_t kRecorded = 1024;
   struct Head {
     Fingerprint fingerprint;
     uint64_t peer_process;
@@ -105,11 +114,12 @@ class OperationQueue {
   RunQueue& run_queue_;
   const Device& device_;
   BufferPool& pool_;
+  FlightRecorder& recorder_;
   Words words_;
   StepObserver* observer_ = nullptr;
   std::vector<std::unique_ptr<Operation>> operations_;  // in ticket order
   std::vector<std::unique_ptr<Operation>> finished_;
-  std::vector<Fingerprint> recorder_;  // of sequence s at s % kRecorded
+  std::vector<OperationWait> last_waits_;
   std::map<uint64_t, Head> future_heads_;
   uint64_t next_sequence_ = 0;
   TimeNs posted_at_ = 0;

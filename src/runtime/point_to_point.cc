@@ -19,6 +19,19 @@ std::string dtype_text(uint32_t dtype) {
                                          : "unknown type " + std::to_string(dtype);
 }
 
+MessageRecord record_of(const MessageSpec& spec, bool is_send) {
+  MessageRecord record;
+  record.bytes = spec.bytes();
+  record.state = CallState::WaitsForDevice;  // until it starts
+  record.is_staged = spec.stand_in != nullptr;
+  record.has_device = spec.device != nullptr;
+  record.peer_process = spec.link == nullptr ? 0 : spec.link->peer_process();
+  record.tag = spec.tag;
+  record.dtype = spec.dtype;
+  record.is_send = is_send;
+  return record;
+}
+
 }  // namespace
 
 // A long message under way, at either end: owner of its place in the stream, slice after slice.
@@ -123,8 +136,12 @@ class PointToPoint::ReceiveTransfer final : public Transfer {
 };
 
 PointToPoint::PointToPoint(uint64_t communicator, RunQueue& run_queue, BufferPool& pool,
-                           std::function<void(const Status&)> fail)
-    : communicator_(communicator), run_queue_(run_queue), pool_(pool), fail_(std::move(fail)) {}
+                           FlightRecorder& recorder, std::function<void(const Status&)> fail)
+    : communicator_(communicator),
+      run_queue_(run_queue),
+      pool_(pool),
+      recorder_(recorder),
+      fail_(std::move(fail)) {}
 
 PointToPoint::~PointToPoint() {
   for (const std::unique_ptr<Transfer>& transfer : transfers_) run_queue_.remove(*transfer);
@@ -136,6 +153,7 @@ void PointToPoint::sweep() {
 
 void PointToPoint::post(bool is_send, MessageSpec spec) {
   note_deadline(spec);
+  spec.number = recorder_.post_message(record_of(spec, is_send));
   if (deferred_.empty() && (spec.device == nullptr || spec.device->is_produced()))
     return start(is_send, std::move(spec));
   deferred_.push_back({is_send, std::move(spec)});
@@ -143,6 +161,7 @@ void PointToPoint::post(bool is_send, MessageSpec spec) {
 }
 
 void PointToPoint::start(bool is_send, MessageSpec spec) {
+  recorder_.set_message_state(spec.number, CallState::WaitsForPeer);
   if (is_send)
     start_send(std::move(spec));
   else
@@ -267,6 +286,7 @@ void PointToPoint::match(MessageSpec receive, Link& link, uint64_t offer, const 
     receives_.push_front(std::move(receive));  // ends with the communicator, like everything else
     return;
   }
+  recorder_.start_message(receive.number, link.peer_process());
   if (receive.sink != nullptr) receive.sink->on_source(link.peer_process());
   receive.link = &link;
   if (entry.is_eager != 0) {
@@ -303,6 +323,7 @@ void PointToPoint::on_match(Link& link, uint64_t offer, const MatchEntry& entry)
   if (found == sends_.end()) return link.refuse("an answer to an offer that was not made");
   MessageSpec spec = std::move(found->spec);
   sends_.erase(found);
+  recorder_.start_message(spec.number, link.peer_process());
   if (spec.bytes() == 0) return complete(spec, true);
   transfers_.push_back(std::make_unique<SendTransfer>(
       *this, std::move(spec), link.send_stream(communicator_, kPointToPointChannel),
@@ -312,6 +333,7 @@ void PointToPoint::on_match(Link& link, uint64_t offer, const MatchEntry& entry)
 
 void PointToPoint::complete(MessageSpec& spec, bool is_send) {
   ++completed_count_;
+  recorder_.end_message(spec.number, CallState::Complete);
   Status status;
   if (!is_send && spec.stand_in != nullptr && spec.stand_in->copy_out)
     status = spec.stand_in->copy_out();
@@ -331,12 +353,16 @@ void PointToPoint::on_transfer_over(Transfer& transfer) {
 
 void PointToPoint::settle(const Status& failure) {
   std::vector<std::shared_ptr<MessageSink>> sinks;
-  for (Deferred& one : deferred_) sinks.push_back(std::move(one.spec.sink));
-  for (Offered& offered : sends_) sinks.push_back(std::move(offered.spec.sink));
-  for (MessageSpec& receive : receives_) sinks.push_back(std::move(receive.sink));
+  const auto end = [&](MessageSpec& spec) {
+    recorder_.end_message(spec.number, CallState::Failed);
+    sinks.push_back(std::move(spec.sink));
+  };
+  for (Deferred& one : deferred_) end(one.spec);
+  for (Offered& offered : sends_) end(offered.spec);
+  for (MessageSpec& receive : receives_) end(receive);
   for (const std::unique_ptr<Transfer>& transfer : transfers_) {
     run_queue_.remove(*transfer);
-    sinks.push_back(std::move(transfer->spec().sink));
+    end(transfer->spec());
   }
   deferred_.clear();
   sends_.clear();

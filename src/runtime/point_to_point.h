@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "mccl/status.h"
 #include "mccl/types.h"
+#include "runtime/flight_recorder.h"
 #include "runtime/operation.h"
 #include "transport/link.h"
 
@@ -42,6 +43,7 @@ struct MessageSpec {
   int64_t tag = 0;
   TimeNs posted_at = 0;
   TimeNs deadline = kNever;
+  uint64_t number = 0;  // the flight recorder's, which gives it
   std::shared_ptr<const StandIn> stand_in;
   std::shared_ptr<DeviceCall> device;  // null: the memory is the CPU's
   std::shared_ptr<MessageSink> sink;
@@ -53,7 +55,7 @@ class PointToPoint {
  public:
   // `fail` notes the communicator's failure; it may not call back. All references outlive this.
   PointToPoint(uint64_t communicator, RunQueue& run_queue, BufferPool& pool,
-               std::function<void(const Status&)> fail);
+               FlightRecorder& recorder, std::function<void(const Status&)> fail);
   ~PointToPoint();
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
@@ -152,6 +154,7 @@ class PointToPoint {
   uint64_t communicator_;
   RunQueue& run_queue_;
   BufferPool& pool_;
+  FlightRecorder& recorder_;
   std::function<void(const Status&)> fail_;
   size_t slice_bytes_ = kStandingMessageBytesMax;
   uint32_t slice_count_ = 2;

@@ -15,6 +15,7 @@ enum class EventKind : uint8_t {
   Arrive,    // index: segment whose first byte reaches the next port on its way
   Deliver,   // index: segment whose last byte is there
   Resume,    // index: wire end that learns that its peer reads again
+  Silence,   // index: wire end whose peer was not heard for the peer timeout
   Action,    // index: action of World::at
 };
 

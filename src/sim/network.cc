@@ -20,6 +20,8 @@
 
 #include "sim/network.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -66,6 +68,7 @@ Network::Network(const WorldOptions& options, const Clock& clock, EventQueue& ev
   MCCL_CHECK_LE(options.segment_bytes_max, Port::kSegmentBytesMax);
   MCCL_CHECK_LE(0, options.nodes_per_switch);
   MCCL_CHECK_LE(0, options.uplink_ports);
+  MCCL_CHECK_LE(0, options.peer_timeout_ns);
 }
 
 Network::~Network() {
@@ -144,7 +147,10 @@ void Network::handle(const Event& event) {
       return;
     }
     case EventKind::Resume:
-      resume(event.index);
+      end_stall(event.index);
+      return;
+    case EventKind::Silence:
+      notice_silence(event.index);
       return;
     case EventKind::Action:
       break;
@@ -225,7 +231,7 @@ void Network::deliver(const Segment& segment) {
   WireEnd& end = ends_[segment.receiver];
   if (segment.kind == SegmentKind::Data) return deliver_data(segment.receiver, segment.bytes);
   if (segment.kind == SegmentKind::Request) return deliver_request(segment.receiver);
-  if (end.state == EndState::Closed) return;
+  if (end.state == EndState::Closed || end.is_reset) return;
   if (segment.kind == SegmentKind::Reply) {
     end.state = EndState::Open;
     return report(segment.receiver, false, true);
@@ -239,6 +245,7 @@ void Network::deliver(const Segment& segment) {
 void Network::deliver_data(EndIndex receiver, size_t segment_bytes) {
   WireEnd& end = ends_[receiver];
   WireEnd& sender = ends_[end.peer];
+  if (end.is_reset) return;  // what was not there by then never comes
   sender.delivered_bytes += segment_bytes;
   const bool is_kept = end.state != EndState::Closed || is_vanished(end.node);
   if (is_kept) return report(receiver, true, false);
@@ -249,7 +256,7 @@ void Network::deliver_data(EndIndex receiver, size_t segment_bytes) {
 void Network::deliver_request(EndIndex server) {
   WireEnd& end = ends_[server];
   Node& node = nodes_[end.node];
-  if (is_vanished(end.node)) return;
+  if (is_vanished(end.node) || end.is_reset) return;
   if (node.state == NodeState::Killed) {
     end.state = EndState::Closed;
     return launch(SegmentKind::Refuse, end.node, end.peer, 0);
@@ -278,7 +285,7 @@ void Network::use_port(NodeIndex node) {
     sender.senders.pop_front();
     WireEnd& end = ends_[index];
     end.is_queued = false;
-    if (end.state != EndState::Open || end.is_peer_closed || is_blocked_by_peer(end)) continue;
+    if (end.state != EndState::Open || end.is_broken() || is_blocked_by_peer(end)) continue;
     if (options_.reads_late) {
       sender.turn = index;
       end.wants_writable = false;
@@ -312,7 +319,7 @@ void Network::start_segment(EndIndex index, size_t segment_bytes) {
   }
 }
 
-void Network::resume(EndIndex index) {
+void Network::end_stall(EndIndex index) {
   WireEnd& end = ends_[index];
   end.is_stalled = end.is_resuming = false;
   if (end.unsent_bytes() > 0 || (options_.reads_late && end.wants_writable)) enqueue_sender(index);
@@ -351,6 +358,7 @@ Result<EndIndex> Network::connect(NodeIndex node, const std::string& address, ui
   ends_[server].peer = client;
   ends_[client].peer = server;
   launch(SegmentKind::Request, node, server, 0);
+  if (is_vanished(*peer_node)) expect_silence(client, clock_.now());
   return client;
 }
 
@@ -362,7 +370,7 @@ std::optional<EndIndex> Network::accept(NodeIndex node, uint64_t token) {
   WireEnd& end = ends_[index];
   end.token = token;
   end.has_wire = true;
-  if (end.is_peer_closed) report(index, true, true);
+  if (end.is_broken()) report(index, true, true);
   if (ends_[end.peer].unread_bytes() > 0) report(index, true, false);
   return index;
 }
@@ -373,6 +381,16 @@ Status Network::failure_of(const WireEnd& end) const {
   }
   if (end.is_refused) {
     return Status(StatusCode::Network, "nobody listens at " + address_of(end.peer_node));
+  }
+  if (end.is_reset) {
+    return Status(StatusCode::PeerLost, "the connection of " + address_of(end.node) + " and " +
+                                            address_of(end.peer_node) + " was reset");
+  }
+  if (end.is_given_up) {
+    return Status(StatusCode::PeerLost,
+                  fmt::format("no answer from {} for {:.1f} s", address_of(end.peer_node),
+                              static_cast<double>(options_.peer_timeout_ns) /
+                                  static_cast<double>(kNsPerSecond)));
   }
   if (end.is_peer_closed) {
     return Status(StatusCode::PeerLost,
@@ -453,7 +471,7 @@ void Network::close(EndIndex index) {
   if (end.state == EndState::Closed) return;
   end.state = EndState::Closed;
   end.has_wire = false;
-  if (end.peer == kNone || !is_alive(end.node)) return;
+  if (end.peer == kNone || !is_alive(end.node) || end.is_reset) return;
   WireEnd& sender = ends_[end.peer];
   sender.bytes.take(nullptr, sender.unread_bytes());
   sender.read_bytes = sender.delivered_bytes;
@@ -463,35 +481,6 @@ void Network::close(EndIndex index) {
 std::string Network::describe(EndIndex index) const {
   const WireEnd& end = ends_[index];
   return address_of(end.node) + " -> " + address_of(end.peer_node) + " over sim";
-}
-
-void Network::kill(NodeIndex node) {
-  Node& killed = nodes_[node];
-  if (killed.state != NodeState::Alive) return;
-  for (const EndIndex index : killed.ends) {
-    const WireEnd& end = ends_[index];
-    // A request that is still in the air is refused when it arrives.
-    const bool is_in_the_air = end.is_server && end.state == EndState::Connecting;
-    if (!is_in_the_air) close(index);
-  }
-  silence(killed);
-  killed.state = NodeState::Killed;
-}
-
-void Network::vanish(NodeIndex node) {
-  Node& vanished = nodes_[node];
-  if (vanished.state != NodeState::Alive) return;
-  silence(vanished);
-  vanished.state = NodeState::Vanished;
-}
-
-void Network::silence(Node& node) {
-  for (const EndIndex index : node.senders) ends_[index].is_queued = false;
-  node.senders.clear();
-  node.turn = kNone;
-  node.waiting.clear();
-  node.reported.clear();
-  node.is_acceptable = false;
 }
 
 }  // namespace mccl::sim

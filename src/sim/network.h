@@ -41,6 +41,10 @@ class Network {
   void handle(const Event& event);  // any kind but Action
   void kill(NodeIndex node);
   void vanish(NodeIndex node);
+  void pause(NodeIndex node);
+  void resume(NodeIndex node);
+  void reset(NodeIndex node, NodeIndex peer_node);
+  bool may_step(NodeIndex node) const { return is_alive(node) && !nodes_[node].is_paused; }
 
   // The step list: each node is in it at most once, in the order in which it became due.
   void mark_due(NodeIndex node);
@@ -54,6 +58,7 @@ class Network {
   void poll(NodeIndex node, std::vector<WireEvent>& events);
   Result<size_t> write(EndIndex index, std::span<const iovec> pieces);
   Result<size_t> read(EndIndex index, std::span<const iovec> pieces);
+  Status check_peer(EndIndex index);
   void close(EndIndex index);
   std::string describe(EndIndex index) const;
   void count_wires(int change) { wire_count_ += change; }
@@ -79,6 +84,7 @@ class Network {
     std::vector<EndIndex> reported;    // wire ends with events for the next poll()
     bool is_acceptable = false;
     bool is_due = false;
+    bool is_paused = false;
     uint64_t bytes_sent = 0;
   };
 
@@ -94,7 +100,10 @@ class Network {
     bool is_server = false;
     bool has_wire = false;  // somebody holds its Wire: events make sense
     bool is_peer_closed = false;
-    bool is_refused = false;      // nobody listened
+    bool is_refused = false;  // nobody listened
+    bool is_reset = false;
+    bool is_silent = false;       // the peer was not heard for the peer timeout,
+    bool is_given_up = false;     // and this end has failed by it
     bool is_queued = false;       // in senders
     bool wants_writable = false;  // the last write() took less than asked
     bool is_stalled = false;      // the peer has too much unread
@@ -107,12 +116,14 @@ class Network {
     uint64_t sent_bytes = 0;
     uint64_t delivered_bytes = 0;
     uint64_t read_bytes = 0;
+    uint64_t answered_bytes = 0;  // delivered before the peer vanished
     // Ends of writes, and of their long pieces, that are not sent yet: segments do not reach over
     // these marks, so that a message is readable when its last byte is there, not when the next
     // one's is.
     std::vector<uint64_t> part_ends;
     size_t first_part_end = 0;
     size_t unsent_bytes() const { return static_cast<size_t>(written_bytes - sent_bytes); }
+    bool is_broken() const { return is_peer_closed || is_reset || is_given_up; }
     size_t unread_bytes() const { return static_cast<size_t>(delivered_bytes - read_bytes); }
   };
 
@@ -154,9 +165,11 @@ class Network {
   void use_port(NodeIndex node);
   void start_segment(EndIndex index, size_t segment_bytes);
   bool is_blocked_by_peer(WireEnd& end);
-  void resume(EndIndex index);
+  void end_stall(EndIndex index);
   size_t room_bytes(EndIndex index);
   void silence(Node& node);
+  void expect_silence(EndIndex index, TimeNs last_heard);
+  void notice_silence(EndIndex index);
   Status failure_of(const WireEnd& end) const;
 
   const WorldOptions options_;

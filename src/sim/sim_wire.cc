@@ -21,6 +21,7 @@ class SimWire final : public Wire {
   Result<size_t> read(std::span<const iovec> pieces) override {
     return network_.read(end_, pieces);
   }
+  Status check_peer(int64_t /*now_ns*/) override { return network_.check_peer(end_); }
   void close() override { network_.close(end_); }
   std::string describe() const override { return network_.describe(end_); }
 

@@ -79,6 +79,8 @@ class World::Impl {
   }
 
   void run_action(uint32_t slot) {
+    const NodeIndex node = actions[slot].node;
+    if (network.is_alive(node) && !network.may_step(node)) return late_actions.push_back(slot);
     const PendingAction action = std::exchange(actions[slot], {});
     free_actions.push_back(slot);
     if (!network.is_alive(action.node)) return;
@@ -86,11 +88,21 @@ class World::Impl {
     network.mark_due(action.node);
   }
 
+  // What the node has missed happens now, in its order, and then its step.
+  void resume(NodeIndex node) {
+    network.resume(node);
+    std::erase_if(late_actions, [&](uint32_t slot) {
+      if (actions[slot].node != node) return false;
+      events.push(clock.now(), EventKind::Action, slot);
+      return true;
+    });
+  }
+
   // Runs the steps that are due now, not those that they make due. Stops early once done() holds.
   bool run_steps(const std::function<bool()>& done) {
     for (size_t left = network.due_count(); left > 0; --left) {
       const NodeIndex node = network.take_due();
-      if (!network.is_alive(node)) continue;
+      if (!network.may_step(node)) continue;
       MCCL_CHECK_LT(steps_in_instant, kStepsPerInstantMax);
       ++steps_in_instant;
       steps[node]();
@@ -112,6 +124,7 @@ class World::Impl {
   std::deque<SimContext> contexts;
   std::vector<PendingAction> actions;
   std::vector<uint32_t> free_actions;
+  std::vector<uint32_t> late_actions;  // of nodes that are paused
   int64_t steps_in_instant = 0;
   bool is_running = false;
 };
@@ -155,6 +168,16 @@ void World::kill(int node) {
 }
 void World::vanish(int node) {
   impl_->network.vanish(impl_->checked(node));
+}
+
+void World::pause(int node) {
+  impl_->network.pause(impl_->checked(node));
+}
+void World::resume(int node) {
+  impl_->resume(impl_->checked(node));
+}
+void World::reset(int node_a, int node_b) {
+  impl_->network.reset(impl_->checked(node_a), impl_->checked(node_b));
 }
 
 bool World::run(const std::function<bool()>& done, TimeNs deadline_ns) {

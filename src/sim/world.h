@@ -35,10 +35,11 @@ struct WorldOptions {
   size_t queue_bytes_max = 4 << 20;      // bytes a wire takes before write() returns 0
   size_t carried_bytes_max = 0;  // longer pieces of a write take their time but carry no values:
                                  // for figures, where results do not matter. 0: all are carried
-  int nodes_per_switch = 0;  // 0: one switch for all
-  int uplink_ports = 0;      // a switch's uplink runs at so many times B; 0: it is never the limit
-  bool reads_late = false;   // a wire captures written bytes as late as it may: write()
-                             // takes only what the port can send at once
+  int nodes_per_switch = 0;      // 0: one switch for all
+  int uplink_ports = 0;     // a switch's uplink runs at so many times B; 0: it is never the limit
+  bool reads_late = false;  // a wire captures written bytes as late as it may: write()
+                            // takes only what the port can send at once
+  int64_t peer_timeout_ns = 0;  // silence of a vanished node after which wires to it fail; 0: never
 };
 
 class World {
@@ -70,8 +71,18 @@ class World {
   // A node that goes away; it makes no more steps. Killed: its peers read what was on its way, then
   // PeerLost, not before one latency has passed. Vanished: nothing at all comes from it any more,
   // and what peers send fills their queues.
+  // After peer_timeout_ns idle wires to it read PeerLost, others once check_peer() is asked.
   void kill(int node);
   void vanish(int node);
+
+  // A stopped process. It makes no step and runs no action until it is resumed, then at once what
+  // it has missed. Its kernel meanwhile accepts connections, sends what was written, and takes what
+  // comes until queue_bytes_max of a wire are unread.
+  void pause(int node);
+  void resume(int node);
+
+  // Every connection between the two is reset now: both ends read what had arrived, then PeerLost.
+  void reset(int node_a, int node_b);
 
   // Runs events in time order until `done()` holds (checked first and after each step), or nothing
   // is left to happen, or every event up to and including `deadline_ns` has happened (the clock

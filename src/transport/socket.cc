@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -25,6 +26,11 @@ Status not_a_tcp_address(const std::string& text, const char* reason) {
                             "tcp://[::1]:40112",
                             text, reason));
 }
+
+#if !defined(__APPLE__)
+// TCP_RTO_MAX_MS of Linux 6.15, newer than the headers of most distributions.
+constexpr int kRetransmitIntervalMaxOption = 44;
+#endif
 
 void set_int_option(int socket, int level, int option, int value) {
   // A refused option costs speed, never correctness, so the answer does not matter.
@@ -164,6 +170,42 @@ void set_stream_options(int socket, int buffer_bytes) {
     set_int_option(socket, SOL_SOCKET, SO_SNDBUF, buffer_bytes);
     set_int_option(socket, SOL_SOCKET, SO_RCVBUF, buffer_bytes);
   }
+}
+
+void set_silence_timers(int socket, const SilenceTimers& timers) {
+  set_int_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_int_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, timers.keep_interval_s);
+  set_int_option(socket, IPPROTO_TCP, TCP_KEEPCNT, timers.keep_count);
+#if defined(__APPLE__)
+  const int timeout_s = timers.keep_idle_s + timers.keep_interval_s * timers.keep_count;
+  set_int_option(socket, IPPROTO_TCP, TCP_KEEPALIVE, timers.keep_idle_s);
+  set_int_option(socket, IPPROTO_TCP, TCP_CONNECTIONTIMEOUT, timeout_s);
+  set_int_option(socket, IPPROTO_TCP, TCP_RXT_CONNDROPTIME, timeout_s);
+#else
+  // Not TCP_USER_TIMEOUT: it also ends a connection whose peer keeps its window closed and answers
+  // every probe, which is what a stopped process looks like.
+  set_int_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, timers.keep_idle_s);
+  set_int_option(socket, IPPROTO_TCP, TCP_SYNCNT, timers.connect_tries);
+  set_int_option(socket, IPPROTO_TCP, kRetransmitIntervalMaxOption,
+                 timers.retransmit_interval_max_ms);
+#endif
+}
+
+std::optional<PeerSilence> peer_silence(int socket) {
+#if defined(__APPLE__)
+  (void)socket;
+  return std::nullopt;
+#else
+  tcp_info info{};
+  socklen_t length_bytes = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length_bytes) != 0) return std::nullopt;
+  if (info.tcpi_state == TCP_SYN_SENT || info.tcpi_state == TCP_LISTEN) return std::nullopt;
+  // Data is no answer to Linux: the one clock runs from the last acknowledgement, the other from
+  // the last data. Probes count up to the next acknowledgement of whatever it is.
+  const TimeNs silent_ms = std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
+  return PeerSilence{.is_asked = info.tcpi_unacked > 0 || info.tcpi_probes > 0,
+                     .silent_ns = silent_ms * kNsPerMs};
+#endif
 }
 
 std::string choose_congestion_control(int socket, const std::vector<std::string>& names) {

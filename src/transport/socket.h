@@ -5,10 +5,12 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "mccl/status.h"
+#include "transport/peer_silence.h"
 
 namespace mccl {
 
@@ -66,6 +68,14 @@ FileDescriptor accept_stream_socket(int listener);
 // TCP_NODELAY, no SIGPIPE, and the buffer sizes unless `buffer_bytes` is 0. The kernel may cap the
 // sizes silently. Must come before connect() and listen(): the window scale is agreed there.
 void set_stream_options(int socket, int buffer_bytes);
+
+// Lets the kernel ask the peer's host for a sign of life. Must come before connect(). What the
+// kernel does not know it leaves out: Linux before 6.15 lets 120 s pass between two repetitions.
+void set_silence_timers(int socket, const SilenceTimers& timers);
+
+// Nothing where the kernel does not tell (macOS, whose own timers have to do) or `socket` is not
+// connected.
+std::optional<PeerSilence> peer_silence(int socket);
 
 // Returns the first of `names` that the kernel allows for this socket and leaves it set. "" stops
 // the search and keeps the system's choice; so does the end of the list. On Linux, connections

@@ -17,12 +17,16 @@
 
 #include <array>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
+#include "transport/peer_silence.h"
 #include "transport/piece_cursor.h"
 #include "transport/poller.h"
+#include "transport/port_holder.h"
 #include "transport/socket.h"
+#include "transport/tcp_words.h"
 
 namespace mccl {
 namespace {
@@ -38,29 +42,19 @@ constexpr int kBacklog = 1024;
 // seconds.
 constexpr int kLingerTickMs = 5;
 constexpr int kLingerTicks = 400;
+constexpr size_t kHoldersNamed = 3;  // of a range of ports that are all in use
 constexpr int kLingerReadsPerTick = 1'024;
 
 bool is_would_block(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK;
 }
 
-StatusCode code_of(int error_number) {
-  switch (error_number) {
-    case EPIPE:
-    case ECONNRESET:
-    case ECONNABORTED:
-    case ETIMEDOUT:  // of an established connection: the host answers no more
-      return StatusCode::PeerLost;
-    default:
-      return StatusCode::Network;
-  }
-}
-
 class TcpWire final : public Wire {
  public:
   // `connect_error` is what connect() answered: 0, EINPROGRESS or a failure.
   TcpWire(std::shared_ptr<Poller> poller, std::shared_ptr<int> linger_ticks_left,
-          FileDescriptor socket, const SocketAddress& peer, uint64_t token, int connect_error)
+          FileDescriptor socket, const SocketAddress& peer, uint64_t token, int connect_error,
+          TimeNs peer_timeout_ns)
       : poller_(std::move(poller)),
         linger_ticks_left_(std::move(linger_ticks_left)),
         socket_(std::move(socket)),
@@ -68,7 +62,8 @@ class TcpWire final : public Wire {
         peer_text_(to_string(peer)),
         token_(token),
         is_connecting_(connect_error != 0) {
-    if (connect_error != 0 && connect_error != EINPROGRESS) fail_to_connect(connect_error);
+    if (peer_timeout_ns > 0) watch_.emplace(peer_timeout_ns);
+    if (connect_error != 0 && connect_error != EINPROGRESS) fail_to_connect(connect_error, 0);
   }
   ~TcpWire() override {
     linger();
@@ -82,6 +77,7 @@ class TcpWire final : public Wire {
 
   Result<size_t> write(std::span<const iovec> pieces) override;
   Result<size_t> read(std::span<const iovec> pieces) override;
+  Status check_peer(int64_t now_ns) override;
   void close() override;
   std::string describe() const override {
     return fmt::format("{} -> {} over tcp", local_text_, peer_text_);
@@ -90,7 +86,8 @@ class TcpWire final : public Wire {
  private:
   void linger();
   void finish_connecting();
-  void fail_to_connect(int error_number);
+  void fail_to_connect(int error_number, TimeNs waited_ns);
+  Status failure_now(int error_number) const;
   Status failure(StatusCode code, const std::string& reason) const {
     return Status(code, describe() + ": " + reason);
   }
@@ -103,6 +100,8 @@ class TcpWire final : public Wire {
   uint64_t token_;
   bool is_connecting_;
   bool has_written_ = false;
+  std::optional<SilenceWatch> watch_;
+  Status silence_;  // why check_peer() has given the peer up
   Status write_failure_;
   Status read_failure_;
 };
@@ -123,7 +122,7 @@ Result<size_t> TcpWire::write(std::span<const iovec> pieces) {
     }
     if (errno == EINTR) continue;
     if (is_would_block(errno)) break;
-    write_failure_ = failure(code_of(errno), error_text(errno));
+    write_failure_ = failure_now(errno);
     if (total_bytes == 0) return write_failure_;
     break;
   }
@@ -145,12 +144,33 @@ Result<size_t> TcpWire::read(std::span<const iovec> pieces) {
     } else if (errno == EINTR) {
       continue;
     } else if (is_would_block(errno)) {
-      return 0;
+      if (silence_.is_ok()) return 0;
+      read_failure_ = silence_;
     } else {
-      read_failure_ = failure(code_of(errno), error_text(errno));
+      read_failure_ = failure_now(errno);
     }
     return read_failure_;
   }
+}
+
+Status TcpWire::failure_now(int error_number) const {
+  const std::optional<PeerSilence> peer = peer_silence(socket_.number());
+  return connection_failure(error_number, describe(), peer ? peer->silent_ns : 0);
+}
+
+Status TcpWire::check_peer(int64_t now_ns) {
+  if (is_connecting_) finish_connecting();
+  if (!silence_.is_ok() || !watch_ || !write_failure_.is_ok() || !read_failure_.is_ok())
+    return silence_;
+  if (is_connecting_) {
+    const TimeNs waited_ns = watch_->connecting_ns(now_ns);
+    if (waited_ns >= watch_->timeout_ns()) fail_to_connect(ETIMEDOUT, waited_ns);
+    return silence_ = write_failure_;
+  }
+  const std::optional<PeerSilence> peer = peer_silence(socket_.number());
+  if (peer && watch_->is_lost(*peer, now_ns))
+    silence_ = write_failure_ = connection_failure(ETIMEDOUT, describe(), peer->silent_ns);
+  return silence_;
 }
 
 void TcpWire::close() {
@@ -194,24 +214,24 @@ void TcpWire::finish_connecting() {
   // Without a listener, a port of the ephemeral range can be given to the connecting socket itself,
   // and TCP then connects it to itself.
   if (error_number == 0 && local_text_ == peer_text_) error_number = ECONNREFUSED;
-  if (error_number != 0) return fail_to_connect(error_number);
+  if (error_number != 0) return fail_to_connect(error_number, 0);
   is_connecting_ = false;
 }
 
-void TcpWire::fail_to_connect(int error_number) {
-  write_failure_ = Status(StatusCode::Network, fmt::format("cannot connect to tcp://{}: {}",
-                                                           peer_text_, error_text(error_number)));
+void TcpWire::fail_to_connect(int error_number, TimeNs waited_ns) {
+  write_failure_ = connect_failure(error_number, local_text_, peer_text_, waited_ns);
   read_failure_ = write_failure_;
 }
 
 class TcpContext final : public WireContext {
  public:
-  TcpContext(std::unique_ptr<Poller> poller, FileDescriptor listener, int buffer_bytes,
+  TcpContext(std::unique_ptr<Poller> poller, FileDescriptor listener, const TcpOptions& options,
              std::string congestion_control)
       : poller_(std::move(poller)),
         listener_(std::move(listener)),
         address_("tcp://" + to_string(local_address(listener_.number()))),
-        buffer_bytes_(buffer_bytes),
+        buffer_bytes_(options.socket_buffer_bytes),
+        peer_timeout_ns_(options.peer_timeout_ns),
         congestion_control_(std::move(congestion_control)) {}
   ~TcpContext() override { poller_->remove(listener_.number()); }
   TcpContext(const TcpContext&) = delete;
@@ -229,6 +249,7 @@ class TcpContext final : public WireContext {
   void apply_options(int socket) const {
     set_stream_options(socket, buffer_bytes_);
     set_congestion_control(socket, congestion_control_);
+    if (peer_timeout_ns_ > 0) set_silence_timers(socket, silence_timers(peer_timeout_ns_));
   }
 
   std::shared_ptr<Poller> poller_;  // shared with the wires
@@ -236,6 +257,7 @@ class TcpContext final : public WireContext {
   FileDescriptor listener_;
   std::string address_;
   int buffer_bytes_;
+  TimeNs peer_timeout_ns_;
   std::string congestion_control_;  // what the kernel allowed when the listener was made
   std::atomic<bool> is_accept_starved_ =
       false;  // a connection waits that no descriptor was left for
@@ -253,7 +275,7 @@ Result<std::unique_ptr<Wire>> TcpContext::connect(const std::string& address, ui
   if (::connect(socket.number(), peer.value().raw(), peer.value().length_bytes) != 0)
     error_number = errno == EINTR ? EINPROGRESS : errno;
   auto wire = std::make_unique<TcpWire>(poller_, linger_ticks_left_, std::move(socket),
-                                        peer.value(), token, error_number);
+                                        peer.value(), token, error_number, peer_timeout_ns_);
   // Also after a failure: the poller then reports the socket, and the caller finds the failure.
   MCCL_RETURN_IF_ERROR(wire->watch());
   return std::unique_ptr<Wire>(std::move(wire));
@@ -271,8 +293,8 @@ std::unique_ptr<Wire> TcpContext::accept(uint64_t token) {
     }
     apply_options(socket.number());
     const SocketAddress peer = peer_address(socket.number());
-    auto wire =
-        std::make_unique<TcpWire>(poller_, linger_ticks_left_, std::move(socket), peer, token, 0);
+    auto wire = std::make_unique<TcpWire>(poller_, linger_ticks_left_, std::move(socket), peer,
+                                          token, 0, peer_timeout_ns_);
     if (wire->watch().is_ok()) return wire;
   }
 }
@@ -296,6 +318,7 @@ void TcpContext::poll(int64_t timeout_ns, std::vector<WireEvent>& events) {
 // The first port that is free, or the last error.
 Result<FileDescriptor> listen_in_range(const TcpOptions& options, std::string& congestion_control) {
   int error_number = 0;
+  std::vector<std::string> holders;
   for (int port = options.port_first; port <= options.port_last; ++port) {
     Result<SocketAddress> address = parse_host(options.listen_address, static_cast<uint16_t>(port));
     if (!address.is_ok()) return address.status();
@@ -314,13 +337,18 @@ Result<FileDescriptor> listen_in_range(const TcpOptions& options, std::string& c
     }
     error_number = errno;
     if (error_number != EADDRINUSE && error_number != EACCES) break;
+    if (error_number == EADDRINUSE && options.port_first != 0 && holders.size() < kHoldersNamed)
+      holders.push_back(describe_port_holder(address.value()));
   }
+  const std::string reason =
+      holders.empty() ? error_text(error_number)
+                      : fmt::format("{}; {}", error_text(error_number), fmt::join(holders, "; "));
   return Status(StatusCode::Network,
                 fmt::format("cannot listen on {} port {}: {}", options.listen_address,
                             options.port_first == options.port_last
                                 ? std::to_string(options.port_first)
                                 : fmt::format("{} to {}", options.port_first, options.port_last),
-                            error_text(error_number)));
+                            reason));
 }
 
 }  // namespace
@@ -339,8 +367,8 @@ Result<std::unique_ptr<WireContext>> make_tcp_context(const TcpOptions& options)
   Result<std::unique_ptr<Poller>> poller = Poller::make();
   if (!poller.is_ok()) return poller.status();
   auto context =
-      std::make_unique<TcpContext>(std::move(poller).value(), std::move(listener).value(),
-                                   complete.socket_buffer_bytes, std::move(congestion_control));
+      std::make_unique<TcpContext>(std::move(poller).value(), std::move(listener).value(), complete,
+                                   std::move(congestion_control));
   MCCL_RETURN_IF_ERROR(context->watch());
   return std::unique_ptr<WireContext>(std::move(context));
 }

@@ -151,6 +151,37 @@ TEST_P(WireTest, AFullWireTakesNothingAndReportsWritableWhenThePeerHasDrained) {
   }));
 }
 
+// Idle for hours, then for hours with bytes that the peer does not read.
+TEST_P(WireTest, CheckPeerFindsNothingWrongWithAPeerThatDoesNotRead) {
+  constexpr int64_t kHourNs = 3'600'000'000'000;
+  const auto world = GetParam().make_world(2);
+  Connection connection = make_connection(*world);
+  for (const int64_t hour : {0, 1, 2})
+    EXPECT_EQ(connection.near->check_peer(hour * kHourNs).to_string(), "ok");
+  Writer writer(*connection.near, uint64_t{1} << 40, 19);
+  EXPECT_TRUE(world->advance_until([&] {
+    pump_all(*world, connection, &writer, nullptr, nullptr, nullptr);
+    return writer.written_bytes() > 0;
+  }));
+  writer.fill();
+  for (const int64_t hour : {3, 4, 5})
+    EXPECT_EQ(connection.near->check_peer(hour * kHourNs).to_string(), "ok");
+  EXPECT_EQ(write_bytes(*connection.near, pattern_at(0), 1).status().to_string(), "ok");
+}
+
+TEST_P(WireTest, CheckPeerLeavesOtherFailuresToReadAndWrite) {
+  const auto world = GetParam().make_world(2);
+  Connection connection = make_connection(*world);
+  connection.near->close();
+  EXPECT_EQ(connection.near->check_peer(0).to_string(), "ok");
+  char byte = 0;
+  EXPECT_TRUE(world->advance_until([&] {
+    connection.poll(*world);
+    return !read_bytes(*connection.far, &byte, 1).is_ok();
+  }));
+  EXPECT_EQ(connection.far->check_peer(0).to_string(), "ok");
+}
+
 TEST_P(WireTest, TheEndOfTheStreamIsPeerLostOnceTheBytesAreDrainedAndStaysSo) {
   const auto world = GetParam().make_world(2);
   Connection connection = make_connection(*world);

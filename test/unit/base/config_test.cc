@@ -51,6 +51,7 @@ TEST(Config, EverySettingReachesItsField) {
                                {"MCCL_TIMEOUT", "60"},
                                {"MCCL_PEER_TIMEOUT", "2.5"},
                                {"MCCL_LOG", "debug"},
+                               {"MCCL_DUMP_DIR", "/var/dumps"},
                                {"MCCL_PROFILE", "paper"},
                                {"MCCL_SWITCH", "rack-3/top"},
                                {"MCCL_UPLINK_PORTS", "10"}});
@@ -65,6 +66,7 @@ TEST(Config, EverySettingReachesItsField) {
   EXPECT_EQ(config.timeout_ns, 60'000'000'000);
   EXPECT_EQ(config.peer_timeout_ns, 2'500'000'000);
   EXPECT_EQ(config.log_level, LogLevel::Debug);
+  EXPECT_EQ(config.dump_directory, "/var/dumps");
   EXPECT_EQ(config.cost_profile, CostProfile::Paper);
   EXPECT_EQ(config.switch_name, "rack-3/top");
   EXPECT_EQ(config.uplink_ports, 10);
@@ -80,6 +82,30 @@ TEST(Config, OurVariableWinsOverForeignOnesAndGlooOverNccl) {
       "eth2");
   EXPECT_EQ(parse({{"NCCL_ALGO", "Ring"}}).algorithms, "ring");
   EXPECT_EQ(parse({{"NCCL_ALGO", "Ring"}, {"MCCL_ALGO", "^tree"}}).algorithms, "^tree");
+}
+
+TEST(Config, TheVariableThatCountsIsNamed) {
+  const auto source = [](const Environment& environment) {
+    const auto row = std::find_if(settings().begin(), settings().end(),
+                                  [](const SettingRow& one) { return one.name == "MCCL_ALGO"; });
+    const SettingSource found = find_source(*row, environment);
+    return std::string(found.variable) + "=" + std::string(found.text);
+  };
+  EXPECT_EQ(source({}), "=");
+  EXPECT_EQ(source({{"MCCL_ALGO", ""}, {"NCCL_ALGO", "Ring"}}), "NCCL_ALGO=Ring");
+  EXPECT_EQ(source({{"NCCL_ALGO", "Ring"}, {"MCCL_ALGO", "tree"}}), "MCCL_ALGO=tree");
+}
+
+TEST(Config, ASecretIsShownToNobody) {
+  SettingRow row = settings()[0];
+  row.is_secret = true;
+  row.write = [](const Config& config) { return config.switch_name; };
+  Config config;
+  EXPECT_EQ(write_shown_value(row, config), "");
+  config.switch_name = "hunter2";
+  EXPECT_EQ(write_shown_value(row, config), "(set)");
+  row.is_secret = false;
+  EXPECT_EQ(write_shown_value(row, config), "hunter2");
 }
 
 TEST(Config, AnEmptyValueIsLikeNone) {

@@ -11,6 +11,8 @@
 #include <set>
 #include <thread>
 
+#include "base/clock.h"
+#include "transport/port_holder.h"
 #include "transport/socket.h"
 
 namespace mccl {
@@ -77,7 +79,8 @@ TEST(TcpContext, NamesTheAddressAndTheReasonWhenItCannotListen) {
   options.port_first = options.port_last = port_of(*holder);
   const std::string port = std::to_string(options.port_first);
   EXPECT_EQ(make_tcp_context(options).status().to_string(),
-            "network: cannot listen on 127.0.0.1 port " + port + ": Address already in use");
+            "network: cannot listen on 127.0.0.1 port " + port + ": Address already in use; " +
+                describe_port_holder(parse_host("127.0.0.1", port_of(*holder)).value()));
   options = {};
   options.listen_address = "192.0.2.200";
   EXPECT_EQ(make_tcp_context(options).status().to_string(),
@@ -140,8 +143,8 @@ TEST(TcpWire, SaysThatAConnectionWasRefused) {
     context->poll(-1, events);
     got = wire->write({&nothing, 1});
   }
-  EXPECT_EQ(got.status().to_string(),
-            "network: cannot connect to " + dead + ": Connection refused");
+  EXPECT_EQ(got.status().to_string(), "network: nobody listens at " + dead +
+                                          ": the process is gone or the port is another one's");
 }
 
 TEST(TcpWire, SocketsAreCloseOnExecWithoutDelayUnderTheChosenCongestionControl) {
@@ -184,6 +187,32 @@ TEST(TcpWire, TakesTheBufferSizeThatWasAskedFor) {
     }
   }
 }
+
+#if defined(__linux__)
+TEST(TcpWire, SocketsWatchTheirPeersHost) {
+  TcpOptions options;
+  options.peer_timeout_ns = 10 * kNsPerSecond;
+  const auto context = make_context(options);
+  const auto wires = connect_pair(*context, *context);
+  std::set<int> sockets = sockets_with_port(port_of(*context));
+  std::erase_if(sockets, [](int socket) { return peer_address(socket).port() == 0; });
+  EXPECT_EQ(sockets.size(), 2u);
+  for (const int socket : sockets) {
+    const auto option = [socket](int level, int name) {
+      int value = 0;
+      socklen_t length_bytes = sizeof value;
+      ::getsockopt(socket, level, name, &value, &length_bytes);
+      return value;
+    };
+    EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE), 5);
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPINTVL), 1);
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPCNT), 5);
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_SYNCNT), 11);
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0) << "it would end stopped peers";
+  }
+}
+#endif
 
 TEST(TcpContext, OffersAConnectionAgainThatNoDescriptorWasLeftFor) {
   const auto context = make_context({});
