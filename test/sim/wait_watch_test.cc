@@ -128,7 +128,6 @@ TEST_F(WaitWatch, ATimeoutNamesTheRankThatDidNotComeOnEveryRank) {
                                              "call was 0 (all_reduce(float32, sum, 8 elements)), "),
               std::string::npos)
         << status(rank, 1).message();
-    EXPECT_EQ(status(rank, 1).message(), status(0, 1).message());
   }
 }
 
@@ -157,12 +156,13 @@ TEST_F(WaitWatch, TwoGroupsWaitedForInOppositeOrderAreACircle) {
   post_at(0, 0, all_reduce(), 5 * kNsPerSecond, 0);
   post_at(0, 1, all_reduce(), 5 * kNsPerSecond, 1);
   run_until(4 * kNsPerSecond);
+  const std::string call = "operation 0 (all_reduce(float32, sum, 8 elements)) of group ";
   EXPECT_TRUE(
-      has_line("the ranks wait in a circle: rank 0 (host sim://0, pid 0) waits in operation "
-               "0 (all_reduce(float32, sum, 8 elements)) of group world, and rank 1 (host "
-               "sim://1, pid 0) has not made operation 0 of group world; it has made no "
-               "call yet; it waits for rank 0 (host sim://0, pid 0) in operation 0 "
-               "(all_reduce(float32, sum, 8 elements)) of group other"))
+      has_line("the ranks wait in a circle: " + name_of(0) + " waits in " + call + "world, and " +
+               name_of(1) +
+               " has not made operation 0 of group world; it has made no call yet; it waits "
+               "for " +
+               name_of(0) + " in " + call + "other"))
       << all_lines();
   run_until(6 * kNsPerSecond);
   EXPECT_NE(status(0).message().find("the ranks wait in a circle: rank 1"), std::string::npos)
@@ -196,8 +196,7 @@ TEST_F(WaitWatch, ALongWaitIsTold) {
   post_at(0, 0, all_reduce());
   run_until(31 * kNsPerSecond);
   EXPECT_TRUE(has_line("has waited for 30.0 s: " + name_of(1) +
-                       " has not made operation "
-                       "0 of group world; it has made no call yet"))
+                       " has not made operation 0 of group world; it has made no call yet"))
       << all_lines();
 }
 
