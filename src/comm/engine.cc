@@ -103,6 +103,8 @@ EngineGroup& Engine::open_group(uint64_t communicator, std::string title,
   group->members = std::move(members);
   // Peers may have been faster: their messages are parked, their fingerprints are looked at now.
   transport_.visit_links([&](Link& link) {
+    if (link.is_failed() && group->members.contains(link.peer_process()))
+      doubtful_links_.insert(&link);
     link.visit_parked(communicator, [&](const InMessage& message) {
       group->queue.on_message_head(message.sequence, message.fingerprint, link.peer_process());
     });
@@ -165,6 +167,7 @@ void Engine::end_streams(uint64_t communicator, const EngineGroup& group) {
 }
 
 void Engine::settle(uint64_t communicator, EngineGroup& group) {
+  failures_.push_back(group.queue.failure());
   tell_members(communicator, group, group.queue.failure());
   group.queue.keep_waits();
   // First the streams, so that no link refers to memory that the callers get back.
@@ -222,6 +225,20 @@ void Engine::on_match(Link& link, uint64_t communicator, uint64_t offer, const M
     return link.refuse("an answer in a communicator of others");
   group->messages.on_match(link, offer, entry);
 }
+
+void Engine::connect_now(const PeerAddress& peer) {
+  (void)transport_.connect(peer);
+}
+
+std::map<uint64_t, Status> Engine::lost_processes() {
+  std::map<uint64_t, Status> lost;
+  transport_.visit_links([&](const Link& link) {
+    if (link.is_failed()) lost[link.peer_process()] = link.failure();
+  });
+  return lost;
+}
+
+void Engine::forget_lost_links() {}
 
 void Engine::on_probe(Link& link, const FrameHeader& head) {
   EngineGroup* group = find_group(head.communicator);

@@ -189,10 +189,10 @@ Holdup WaitWatch::describe_absence(const EngineGroup& group, uint64_t number) co
   if (posted == 0)
     holdup.text += "; it has made no call yet";
   else
-    holdup.text +=
-        fmt::format("; its last call was {} ({}), {} ago, {}", posted - 1,
-                    describe_call(group.recorder.fingerprint(posted - 1)), age(group.queue.posted_at()),
-                    group.queue.in_flight_count() == 0 ? "complete" : "not complete");
+    holdup.text += fmt::format("; its last call was {} ({}), {} ago, {}", posted - 1,
+                               describe_call(group.recorder.fingerprint(posted - 1)),
+                               age(group.queue.posted_at()),
+                               group.queue.in_flight_count() == 0 ? "complete" : "not complete");
   for (const auto& [communicator, inquiry] : inquiries_) {
     if (!inquiry.wait || inquiry.wait->peers.empty()) continue;
     const auto other = groups_.find(communicator);
