@@ -53,6 +53,10 @@ class Endpoint {
   // Where it listens: "tcp://192.168.1.7:40112".
   std::string address() const;
 
+  // Writes what all communicators have done last, as JSON for `mccl dump`, to `path`, else to the
+  // directory of MCCL_DUMP_DIR; returns the path. Any thread. Blocks on the file.
+  Result<std::string> write_dump(const std::string& path = {});
+
   // For the parts of mccl and its tests.
   EndpointCore& core() { return *core_; }
   explicit Endpoint(std::unique_ptr<EndpointCore> core);

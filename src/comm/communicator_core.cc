@@ -11,7 +11,6 @@
 #include "base/dtype.h"
 #include "comm/posted_work.h"
 #include "ir/collective.h"
-#include "planner/explain.h"
 #include "planner/planner.h"
 
 namespace mccl {
@@ -219,6 +218,7 @@ void CommunicatorCore::open() {
                                                   name_of(static_cast<int>(rank))};
         group_ = &endpoint_.engine().open_group(agreement_.communicator, title_, std::move(members),
                                                 std::move(words));
+        endpoint_.enter(*this);
         group_->queue.set_observer(endpoint_.step_observer());
         group_->queue.limit_device_waits(endpoint_.config().device_wait_ns);
         const LinkProfile& link = agreement_.table.link;
@@ -234,6 +234,7 @@ CommunicatorCore::~CommunicatorCore() {
   if (!endpoint_.is_own_process()) return;
   endpoint_.driver().with_engine(
       [this] {
+        endpoint_.leave(*this);
         endpoint_.engine().close_group(
             agreement_.communicator,
             Status(StatusCode::Aborted, name_of(rank_) + " destroyed the communicator with "
@@ -497,44 +498,10 @@ void CommunicatorCore::abort(const std::string& reason) {
   if (!endpoint_.is_own_process()) return;
   endpoint_.driver().with_engine(
       [&] {
+        if (!group_->queue.has_failed()) has_told_failure_ = true;  // the caller knows
         group_->queue.fail(Status(StatusCode::Aborted, name_of(rank_) + " aborted: " + reason));
       },
       false);
-}
-
-CommunicatorStats CommunicatorCore::stats() {
-  CommunicatorStats stats;
-  stats.rank = rank_;
-  stats.rank_count = rank_count();
-  stats.host_count = host_count_;
-  if (!endpoint_.is_own_process()) return stats;
-  endpoint_.driver().with_engine(
-      [&] {
-        stats.programs = counters_;
-        stats.operations_posted = group_->queue.posted_count();
-        stats.operations_completed = group_->queue.completed_count();
-        Transport& transport = endpoint_.engine().transport();
-        transport.visit_links([&](const Link& link) {
-          stats.bytes_sent += link.bytes_written();
-          stats.bytes_received += link.bytes_read();
-          stats.write_calls += link.write_calls();
-          stats.read_calls += link.read_calls();
-        });
-        stats.parked_bytes = transport.pool().bytes_out();
-      },
-      true);
-  return stats;
-}
-
-std::string CommunicatorCore::explain(Collective collective, int64_t bytes) const {
-  return to_string(mccl::explain(agreement_.table, collective, bytes));
-}
-
-std::string CommunicatorCore::start_up_line() const {
-  return fmt::format("{} rank{} on {} host{}, {} ({}), profile {}, {} programs", rank_count(),
-                     rank_count() == 1 ? "" : "s", host_count_, host_count_ == 1 ? "" : "s",
-                     endpoint_.record().peer.address, endpoint_.interface_text(),
-                     cost_profile_name(agreement_.table.link.profile), catalog().size());
 }
 
 }  // namespace mccl

@@ -17,6 +17,8 @@
 
 namespace mccl {
 
+struct CommunicatorDump;
+
 // What a caller asks for, before a plan is chosen.
 struct Call {
   Collective collective = Collective::AllReduce;
@@ -63,6 +65,13 @@ class CommunicatorCore {
   std::string explain(Collective collective, int64_t bytes) const;
   std::string start_up_line() const;
 
+  // With the engine held. take_failure(): true once, when it has failed, unless the caller aborted
+  // it.
+  bool take_failure();
+  CommunicatorDump dump_held() const;
+  // "world, rank 3: peer lost: ...": once it has failed.
+  std::string describe_failure() const;
+
  private:
   // A table entry in use: its program, proven, and what depends on it.
   struct Plan {
@@ -106,6 +115,7 @@ class CommunicatorCore {
   Status connect_to(int peer);
   Result<std::shared_ptr<Work>> post_message(int peer, MessageSpec& message, CallOptions& options,
                                              bool is_send);
+  std::vector<int> list_peers(const OperationRecord& record) const;
   int rank_of(uint64_t process) const;
   std::string name_of(int rank) const;
 
@@ -115,7 +125,7 @@ class CommunicatorCore {
   Agreement agreement_;
   std::map<uint64_t, int> rank_of_process_;
   EngineGroup* group_ = nullptr;
-  Status abort_reason_;
+  bool has_told_failure_ = false;
   std::unordered_map<const PlanEntry*, Plan> plans_;
   std::map<StreamKey, std::vector<LaneStreams>> streams_;
   std::vector<ProgramCount> counters_;

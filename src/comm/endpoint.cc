@@ -14,6 +14,10 @@ Result<std::unique_ptr<Endpoint>> Endpoint::create(const EndpointOptions& option
   return std::make_unique<Endpoint>(std::move(core).value());
 }
 
+Result<std::string> Endpoint::write_dump(const std::string& path) {
+  return core_->write_dump(path);
+}
+
 std::string Endpoint::address() const {
   return core_->record().peer.address;
 }

@@ -6,10 +6,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 #include <utility>
 
+#include "base/wall_time.h"
+#include "comm/communicator_core.h"
 #include "transport/interfaces.h"
 #include "transport/tcp_wire.h"
 
@@ -81,6 +84,7 @@ EndpointCore::~EndpointCore() {
   if (is_own_process()) return;
   // A forked child has no thread to join, and what it removed from the poller would be the
   // parent's.
+  (void)dumps_.release();
   (void)driver_.release();
   (void)engine_.release();
   (void)own_wires_.release();
@@ -136,7 +140,72 @@ Result<std::unique_ptr<EndpointCore>> EndpointCore::create(const EndpointOptions
               true);
   std::vector<std::pair<std::string, std::string>>& manifest = core->record_.manifest;
   manifest.insert(manifest.end(), options.manifest.begin(), options.manifest.end());
+  core->start_dumps();
   return core;
+}
+
+void EndpointCore::start_dumps() {
+  if (config_.dump_directory == kDumpsOff) return;
+  Result<std::unique_ptr<DumpThread>> dumps =
+      DumpThread::start(choose_dump_file(config_, record_.host_name, record_.pid), logger_,
+                        [this] { return make_dump("signal"); });
+  if (!dumps.is_ok()) return logger_.warning("no dumps are written: " + dumps.status().message());
+  dumps_ = std::move(dumps).value();
+  driver_->with_engine([this] { engine_->set_on_failure([this] { tell_of_failures(); }); }, true);
+}
+
+void EndpointCore::leave(CommunicatorCore& communicator) {
+  std::erase(communicators_, &communicator);
+}
+
+ProcessDump EndpointCore::dump_held(const std::string& cause) const {
+  ProcessDump dump{.cause = cause,
+                   .process = record_,
+                   .config = config_,
+                   .now = engine_->clock().now(),
+                   .wall_time = read_wall_time(),
+                   .communicators = {},
+                   .links = {}};
+  for (const CommunicatorCore* communicator : communicators_)
+    dump.communicators.push_back(communicator->dump_held());
+  engine_->transport().visit_links([&dump](const Link& link) {
+    dump.links.push_back({.peer_process = link.peer_process(),
+                          .peer_name = link.peer_name(),
+                          .bytes_sent = link.bytes_written(),
+                          .bytes_received = link.bytes_read(),
+                          .is_connected = link.has_wire() && !link.is_failed(),
+                          .failure = link.failure()});
+  });
+  return dump;
+}
+
+ProcessDump EndpointCore::make_dump(const std::string& cause) {
+  ProcessDump dump;
+  driver_->with_engine([&] { dump = dump_held(cause); }, true);
+  return dump;
+}
+
+Result<std::string> EndpointCore::write_dump(const std::string& path) {
+  if (!is_own_process())
+    return Status(StatusCode::InvalidArgument,
+                  "this process was forked from the one that made the endpoint");
+  if (path.empty() && config_.dump_directory == kDumpsOff)
+    return Status(StatusCode::InvalidArgument, "MCCL_DUMP_DIR is off; name a path for the dump");
+  const DumpFile file =
+      path.empty() ? choose_dump_file(config_, record_.host_name, record_.pid) : dump_file_at(path);
+  const std::lock_guard lock(dump_mutex_);
+  const std::string text = mccl::write_dump(make_dump("call"));
+  // A number of its own: the dump's thread may write at the same time.
+  MCCL_RETURN_IF_ERROR(write_dump_file(file, text, ~record_.peer.process_id));
+  return file.path();
+}
+
+// Called by the engine: copies, and leaves text and file to the thread.
+void EndpointCore::tell_of_failures() {
+  std::vector<std::string> failures;
+  for (CommunicatorCore* communicator : communicators_)
+    if (communicator->take_failure()) failures.push_back(communicator->describe_failure());
+  if (!failures.empty()) dumps_->hand_over(dump_held("failure"), std::move(failures));
 }
 
 std::unique_ptr<EndpointCore> EndpointCore::create_passive(WireContext& wires, const Clock& clock,

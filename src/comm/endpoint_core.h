@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "base/log.h"
 #include "comm/bootstrap.h"
 #include "comm/driver.h"
+#include "comm/dump.h"
+#include "comm/dump_thread.h"
 #include "comm/engine.h"
 #include "comm/program_prover.h"
 #include "device/cpu_device.h"
@@ -74,6 +77,14 @@ class EndpointCore {
   bool is_own_process() const;
   // True once, for the caller that prints the start-up line.
   bool take_start_up_line();
+  // With the engine held: the communicators that dumps show.
+  void enter(CommunicatorCore& communicator) { communicators_.push_back(&communicator); }
+  void leave(CommunicatorCore& communicator);
+  // What all communicators have done last. Any thread, takes the engine. `cause`: ProcessDump's.
+  ProcessDump make_dump(const std::string& cause);
+  // Writes it to `path`, else where MCCL_DUMP_DIR says; the path. Blocks on the file.
+  Result<std::string> write_dump(const std::string& path);
+
   // 0, 1, 2, ...: tells apart the communicators that this process leads.
   uint64_t take_communicator_number() { return communicator_count_++; }
 
@@ -82,6 +93,9 @@ class EndpointCore {
                std::unique_ptr<WireContext> wires);
   void start(WireContext& wires, const Clock& clock, uint64_t process_id, uint64_t token,
              bool has_thread);
+  void start_dumps();
+  ProcessDump dump_held(const std::string& cause) const;
+  void tell_of_failures();
 
   Config config_;
   Logger logger_;
@@ -97,9 +111,12 @@ class EndpointCore {
   StepObserver* step_observer_ = nullptr;
   bool has_start_up_line_ = true;
   uint64_t communicator_count_ = 0;
+  std::vector<CommunicatorCore*> communicators_;
+  std::mutex dump_mutex_;  // one dump is written at a time
   std::shared_ptr<ProgramProver> prover_ = std::make_shared<ProgramProver>();
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<Driver> driver_;  // last: its thread stops first
+  std::unique_ptr<Driver> driver_;     // its thread stops before the engine
+  std::unique_ptr<DumpThread> dumps_;  // last: it takes the engine; null: nothing is written
 };
 
 }  // namespace mccl

@@ -61,6 +61,7 @@ bool Engine::pass(bool is_idle) {
   }
   has_worked |= transport_.write(is_idle);
   count_completed();
+  tell_of_failures();
   return has_worked || !run_queue_.is_empty();
 }
 
@@ -82,7 +83,12 @@ TimeNs Engine::expire() {
     settle(communicator, *group);
     transport_.write(true);  // whoever drives may sleep now: the peers are told before
   }
+  tell_of_failures();
   return next;
+}
+
+void Engine::tell_of_failures() {
+  if (std::exchange(has_news_of_failures_, false) && on_failure_) on_failure_();
 }
 
 bool Engine::has_work() const {
@@ -169,6 +175,7 @@ void Engine::end_streams(uint64_t communicator, const EngineGroup& group) {
 void Engine::settle(uint64_t communicator, EngineGroup& group) {
   failures_.push_back(group.queue.failure());
   tell_members(communicator, group, group.queue.failure());
+  has_news_of_failures_ = true;
   group.queue.keep_waits();
   // First the streams, so that no link refers to memory that the callers get back.
   end_streams(communicator, group);

@@ -75,6 +75,9 @@ class Engine final : public LinkListener {
   // never made; what it sent before it left is parked and serves. Called before the lanes run.
   void judge_members_that_left(EngineGroup& group);
 
+  // Called once after communicators have failed, with the engine held; must return soon.
+  void set_on_failure(std::function<void()> on_failure) { on_failure_ = std::move(on_failure); }
+
   // For devices whose tickets operations await.
   const std::shared_ptr<DeviceBell>& device_bell() const { return device_bell_; }
 
@@ -116,6 +119,7 @@ class Engine final : public LinkListener {
   void end_streams(uint64_t communicator, const EngineGroup& group);
   void tell_members(uint64_t communicator, EngineGroup& group, const Status& reason);
   void count_completed();
+  void tell_of_failures();
 
   const Clock& clock_;
   const Device& device_;
@@ -140,6 +144,8 @@ class Engine final : public LinkListener {
   std::vector<WireEvent> events_;
   std::vector<Status> failures_;
   uint64_t completed_count_ = 0;
+  std::function<void()> on_failure_;
+  bool has_news_of_failures_ = false;
 };
 
 }  // namespace mccl

@@ -49,6 +49,7 @@ class SimulatedGroup {
   Communicator& communicator(int rank, size_t index = 0) {
     return *communicators_[index][static_cast<size_t>(rank)];
   }
+  Endpoint& endpoint(int rank) { return *endpoints_[static_cast<size_t>(rank)]; }
   sim::World& world() { return world_; }
   const sim::World& world() const { return world_; }
 

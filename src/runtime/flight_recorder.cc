@@ -29,7 +29,6 @@ uint64_t FlightRecorder::post_message(const MessageRecord& record) {
   MessageRecord& kept = messages_[message_count_ % kRecorded];
   kept = record;
   kept.sequence = message_count_;
-  kept.posted_at = clock_.now();
   return message_count_++;
 }
 

@@ -1,7 +1,7 @@
 // The last operations and messages of one communicator, always kept: what happened before a failure
 // or a hang (dumps: src/comm/dump.h), and the fingerprints of law L9.
 //
-// Two rings, each allocated once; a record costs a few stores and, three times in its life, a look
+// Two rings, each allocated once; a record costs a few stores and, when it starts and ends, a look
 // at the clock. Everything belongs to the engine: one thread at a time, nothing blocks.
 #pragma once
 
@@ -61,12 +61,10 @@ class FlightRecorder {
   // `clock` outlives the recorder.
   explicit FlightRecorder(const Clock& clock) : clock_(clock), operations_(kRecorded) {}
 
-  // The next operation: sequences are 0, 1, 2, ... The recorder fills in the time.
+  // The next operation: sequences are 0, 1, 2, ...
   void post(const OperationRecord& record) {
     MCCL_CHECK_EQ(record.sequence, operation_count_);
-    OperationRecord& kept = operations_[operation_count_++ % kRecorded];
-    kept = record;
-    kept.posted_at = clock_.now();
+    operations_[operation_count_++ % kRecorded] = record;
   }
   void set_state(uint64_t sequence, CallState state) {
     if (is_recorded(sequence)) operations_[sequence % kRecorded].state = state;
@@ -83,12 +81,15 @@ class FlightRecorder {
   bool is_recorded(uint64_t sequence) const {
     return sequence < operation_count_ && operation_count_ - sequence <= kRecorded;
   }
-  const Fingerprint& fingerprint(uint64_t sequence) const {
+  const OperationRecord& operation(uint64_t sequence) const {
     MCCL_CHECK(is_recorded(sequence));
-    return operations_[sequence % kRecorded].fingerprint;
+    return operations_[sequence % kRecorded];
+  }
+  const Fingerprint& fingerprint(uint64_t sequence) const {
+    return operation(sequence).fingerprint;
   }
 
-  // The next message; returns its number. The recorder fills in number and time.
+  // The next message; returns its number. The recorder fills in the number.
   uint64_t post_message(const MessageRecord& record);
   void set_message_state(uint64_t number, CallState state) {
     if (is_message_recorded(number)) messages_[number % kRecorded].state = state;

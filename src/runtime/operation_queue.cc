@@ -33,6 +33,7 @@ OperationRecord record_of(const OperationSpec& spec) {
   OperationRecord record;
   record.sequence = spec.sequence;
   record.bytes = spec.bytes;
+  record.posted_at = spec.posted_at;
   record.is_staged = spec.stand_in != nullptr;
   record.has_device = spec.device != nullptr;
   record.fingerprint = spec.fingerprint;
@@ -226,7 +227,8 @@ std::vector<OperationWait> OperationQueue::waits() const {
   std::vector<OperationWait> waits;
   for (const std::unique_ptr<Operation>& operation : operations_) {
     if (waits.size() == kWaitsMax) break;
-    waits.push_back({operation->sequence(), operation->describe_waits(4), {}});
+    waits.push_back(
+        {operation->sequence(), operation->describe_waits(4), operation->waited_peers()});
   }
   return waits;
 }

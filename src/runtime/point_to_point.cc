@@ -22,6 +22,7 @@ std::string dtype_text(uint32_t dtype) {
 MessageRecord record_of(const MessageSpec& spec, bool is_send) {
   MessageRecord record;
   record.bytes = spec.bytes();
+  record.posted_at = spec.posted_at;
   record.state = CallState::WaitsForDevice;  // until it starts
   record.is_staged = spec.stand_in != nullptr;
   record.has_device = spec.device != nullptr;

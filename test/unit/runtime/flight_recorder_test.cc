@@ -11,6 +11,7 @@ class FlightRecorderTest : public testing::Test {
     OperationRecord record;
     record.sequence = sequence;
     record.fingerprint[0] = mark;
+    record.posted_at = clock_.now();
     recorder_.post(record);
   }
 
