@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 # Tells this package from another one that is imported as `mccl`.
 __distribution__ = "torch-mccl"
 
-__all__ = ["create_backend", "explain", "stats"]
+__all__ = ["create_backend", "dump", "explain", "stats"]
 
 # Held here because torch keeps the C++ object only; what a destroyed group leaves is small.
 _living: "set[Any]" = set()
@@ -113,6 +113,15 @@ def stats(group=None) -> dict:
 def explain(collective: str, bytes: int, group=None) -> str:
     """Which program would serve a call of `bytes` bytes, and why each other candidate would not."""
     return _backend_of(group).explain(collective, bytes)
+
+
+def dump(path: "str | None" = None) -> str:
+    """Writes what this process's groups have done last, for `mccl dump PATH...`; returns the path.
+
+    Without `path` it is HOST-PID.json in the directory of MCCL_DUMP_DIR. The same is written when a
+    group fails, and on SIGUSR1 unless the program handles that itself.
+    """
+    return _backend_of(None).write_dump("" if path is None else str(path))
 
 
 mccl_entry_point.register()
