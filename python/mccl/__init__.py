@@ -60,7 +60,8 @@ def create_backend(options, backend_options=None):
     own = backend_options if isinstance(backend_options, native.Options) else native.Options()
     timeout = options.timeout
     own._timeout = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
-    own.global_ranks_in_group = options.global_ranks_in_group  # for messages
+    own.group_name = options.group_id  # for messages, like the next
+    own.global_ranks_in_group = options.global_ranks_in_group
     backend = native.Backend(
         options.store,
         options.group_rank,
