@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Long runs: training that starts and ends again and again, tensors beyond 2 GiB, random calls with
-# their results checked, simulator seeds, rules of the device hand-off broken one by one.
+# their results checked, simulator seeds, rules of the device hand-off broken one by one, hosts that
+# vanish and processes that stop.
 #   scripts/soak.sh                      everything
 #   RUNS=20 SECONDS_RANDOM=30 SEEDS=0:500 RUNS_HANDOFF=3 scripts/soak.sh  shorter
-#   scripts/soak.sh restarts|large|random|seeds|handoff  one of them
+#   scripts/soak.sh restarts|large|random|seeds|handoff|hosts  one of them
 # Exits 1 when any of them failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,6 +16,7 @@ RUNS_HANDOFF=${RUNS_HANDOFF:-20}
 HAND_OFF_SEEDS=${HAND_OFF_SEEDS:-1:100000}
 SEED_SUITE=build/release/test/sim/seeds_test
 HAND_OFF_SUITE=build/release/test/sim/hand_off_seeds_test
+HOSTS_TEST=build/release/test/hosts/hosts_test
 LARGE_KIB=$((14 * 1024 * 1024))  # free memory that the large tensor needs
 what=${1:-all}
 failed=0
@@ -66,11 +68,21 @@ handoff() {
     --runs "$RUNS_HANDOFF"
 }
 
+# Needs root; says so and skips otherwise.
+hosts() {
+  if [ ! -x "$HOSTS_TEST" ]; then
+    echo "hosts: skipped, $HOSTS_TEST is not built"
+    return 0
+  fi
+  "$HOSTS_TEST" --peer-timeout-s=5 --stopped-s=12 &&
+    "$HOSTS_TEST" --peer-timeout-s=10 --stopped-s=30
+}
+
 case $what in
-  all) parts=(restarts large random seeds handoff) ;;
-  restarts | large | random | seeds | handoff) parts=("$what") ;;
+  all) parts=(restarts large random seeds handoff hosts) ;;
+  restarts | large | random | seeds | handoff | hosts) parts=("$what") ;;
   *)
-    echo "soak: unknown part \"$what\"; there are restarts, large, random, seeds, handoff" >&2
+    echo "soak: unknown part \"$what\"; there are restarts, large, random, seeds, handoff, hosts" >&2
     exit 2
     ;;
 esac

@@ -127,6 +127,7 @@ Result<std::unique_ptr<EndpointCore>> EndpointCore::create(const EndpointOptions
   tcp.port_first = config.value().port_first;
   tcp.port_last = config.value().port_last;
   tcp.socket_buffer_bytes = static_cast<int>(config.value().socket_buffer_bytes);
+  tcp.peer_timeout_ns = config.value().peer_timeout_ns;
   Result<std::unique_ptr<WireContext>> wires = make_tcp_context(tcp);
   if (!wires.is_ok()) return wires.status();
 

@@ -46,13 +46,12 @@ SilenceWatch::SilenceWatch(TimeNs peer_timeout_ns)
     : timeout_ns_(std::max(peer_timeout_ns, kNsPerSecond)),
       asked_ns_min_(std::min(timeout_ns_ / 2, int64_t{kKeepCountMax} * kNsPerSecond)) {}
 
+// An answer in between needs no care: the silence is then as young.
 bool SilenceWatch::is_lost(const PeerSilence& peer, TimeNs now) {
-  const bool is_first = last_check_ == kNever;
-  const TimeNs gap_ns = is_first ? 0 : now - last_check_;
-  const bool goes_on = !is_first && gap_ns <= kCheckGapMaxNs && peer.silent_ns >= gap_ns;
+  const bool has_looked = last_check_ != kNever && now - last_check_ <= kCheckGapMaxNs;
   if (!peer.is_asked) {
     asked_since_ = kNever;
-  } else if (!goes_on || asked_since_ == kNever) {
+  } else if (!has_looked || asked_since_ == kNever) {
     asked_since_ = now;
   }
   last_check_ = now;
