@@ -124,12 +124,14 @@ void Bootstrap::give_notice() {
 std::string Bootstrap::missing_text() {
   if (meeting_.empty()) return "rank 0";
   std::string missing;
+  int count = 0;
   for (int rank = 0; rank < options_.rank_count; ++rank) {
     const Result<std::optional<std::string>> value = store_.get(key_of_rank(rank), 0);
     if (value.is_ok() && !value.value().has_value())
-      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+      missing += (count++ == 0 ? "" : ", ") + std::to_string(rank);
   }
-  return missing.empty() ? "" : fmt::format("ranks {} of {}", missing, options_.rank_count);
+  if (count == 0) return {};
+  return fmt::format("rank{} {} of {}", count == 1 ? "" : "s", missing, options_.rank_count);
 }
 
 Status Bootstrap::missing_ranks() {
