@@ -8,6 +8,7 @@ PACKAGES=(
   cmake ninja-build ccache g++ make pkg-config
   python3-venv python3-dev
   libhwy-dev libfmt-dev libspdlog-dev libpugixml-dev libcli11-dev nlohmann-json3-dev
+  libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
   iproute2 iperf3 clang-16 libobjc-12-dev
 )

@@ -207,7 +207,7 @@ void PointToPoint::start_send(MessageSpec spec) {
   OfferEntry entry{.tag = spec.tag, .bytes = bytes, .dtype = static_cast<uint32_t>(spec.dtype)};
   // Without a wire the message is not on its way, and the sender may end before it is.
   const bool is_eager = bytes <= kEagerBytesMax &&
-                        peer.eager_bytes_out + bytes <= kEagerBudgetBytes && link.has_wire();
+                        peer.eager_bytes_out + bytes <= kEagerBudgetBytes && link.is_opening();
   if (is_eager) {
     entry.is_eager = 1;
     peer.eager_bytes_out += bytes;

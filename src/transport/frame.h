@@ -19,16 +19,36 @@ constexpr uint32_t kHelloMagic = 0x6c63636d;  // "mccl"
 constexpr uint16_t kFrameMagic = 0x6d63;      // "cm"
 constexpr uint8_t kFrameVersion = 1;
 
-// First bytes on a connection, from the side that connected; the other side answers with its own.
-// Nothing else is read before it was checked.
+// The handshake: Hello, Answer, ConnectorProof, before all frames. Each side shows that it holds
+// the key of the connection by a code over both hellos, so that nothing in it can be used a second
+// time.
+constexpr uint32_t kHandshakeVersion = 2;  // of everything that follows on the connection
+using Nonce = std::array<std::byte, 16>;   // random, never used again
+using Mac = std::array<std::byte, 32>;     // HMAC-SHA256; handshake.h says of what
+
+// First bytes on a connection, from the side that connected. What follows is not read before they
+// were checked. Magic and version stay where they are in every version.
 struct Hello {
   uint32_t magic = kHelloMagic;
-  uint32_t version = kFrameVersion;
-  uint64_t from = 0;   // process id of the sender: a random number, published through the store
-  uint64_t to = 0;     // process id that the sender wants to talk to
-  uint64_t token = 0;  // the receiver's own random token, which only the store tells
+  uint32_t version = kHandshakeVersion;
+  uint64_t from = 0;  // process id of the sender: a random number, published through the store
+  uint64_t to = 0;    // process id that the sender wants to talk to
+  Nonce nonce = {};
 };
-static_assert(sizeof(Hello) == 32);
+static_assert(sizeof(Hello) == 40);
+
+// From the side that accepted. `hello.from` is 0, and there is no proof, when it refuses.
+struct Answer {
+  Hello hello;
+  Mac mac = {};
+};
+static_assert(sizeof(Answer) == 72);
+
+// From the side that connected; frames may follow at once.
+struct ConnectorProof {
+  Mac mac = {};
+};
+static_assert(sizeof(ConnectorProof) == 32);
 
 enum class FrameKind : uint8_t {
   Data = 1,      // part of a message of a stream

@@ -19,18 +19,11 @@ Link::Link(uint64_t peer_process, LinkListener& listener, BufferPool& pool)
 
 Link::~Link() = default;
 
-void Link::attach(std::unique_ptr<Wire> wire, const Hello& own, bool expects_hello) {
+void Link::attach(std::unique_ptr<Wire> wire) {
   MCCL_CHECK(wire_ == nullptr);
   wire_ = std::move(wire);
-  own_hello_ = own;
-  expects_hello_ = expects_hello;
   is_readable_ = true;
   is_write_blocked_ = false;
-  // The hello is a frame slot of its own shape: raw bytes before every other frame.
-  MCCL_CHECK_EQ(frame_count_, 0u);
-  OutFrame& frame = next_frame();
-  frame.pieces.push_back({&own_hello_, sizeof(own_hello_)});
-  frame_bytes_ += sizeof(own_hello_);
 }
 
 SendStream& Link::send_stream(uint64_t communicator, uint32_t channel) {
@@ -64,7 +57,7 @@ bool Link::has_output() const {
 }
 
 bool Link::has_due_output() const {
-  if (wire_ == nullptr || is_failed()) return false;
+  if (!is_opening() || is_failed()) return false;
   return frame_count_ > 0 || !ready_small_.empty() || !ready_large_.empty() || has_urgent_credit_ ||
          !grants_.empty() || !leaves_.empty() || !controls_.empty();
 }

@@ -20,8 +20,8 @@
 
 namespace mccl {
 
-// What the owner of links hears. Calls come from the engine, inside Link::read and Link::write;
-// they must not destroy the link.
+// What the owner of links hears. Calls come from the engine, inside functions of Link and
+// Transport; they must not destroy the link.
 class LinkListener {
  public:
   virtual ~LinkListener() = default;
@@ -56,10 +56,12 @@ class Link {
   const std::string& peer_name() const { return peer_name_; }
   void set_peer_name(std::string name) { peer_name_ = std::move(name); }
 
-  // Gives the link its wire. The connecting side passes its hello, which is written first, and
-  // expects one back; the accepting side has read the hello already and passes its answer.
-  void attach(std::unique_ptr<Wire> wire, const Hello& own, bool expects_hello);
+  // Gives the link its wire, both sides of which have shown who they are.
+  void attach(std::unique_ptr<Wire> wire);
   bool has_wire() const { return wire_ != nullptr; }
+  // There is a wire, or this process makes one: what is queued now leaves without the peer's help.
+  bool is_opening() const { return wire_ != nullptr || is_opening_; }
+  void set_opening() { is_opening_ = true; }
   bool is_failed() const { return !failure_.is_ok(); }
   const Status& failure() const { return failure_; }
 
@@ -82,7 +84,8 @@ class Link {
   bool write(bool is_idle);
   // Whether something is to be written, now or when the wire has room.
   bool has_output() const;
-  // Output that somebody may be waiting for: all but credits that wait for company.
+  // Output that somebody may be waiting for: all but credits that wait for company. What waits for
+  // the wire that this process makes is under way as much as what waits in a socket.
   bool has_due_output() const;
 
   // Tells the peer that we left a communicator; queued behind data already framed, and until there
@@ -125,6 +128,8 @@ class Link {
   uint64_t read_calls() const { return read_calls_; }
 
   void close();
+  // Ends the link: it is closed and the listener hears of it, once.
+  void fail(const Status& status);
 
  private:
   friend class SendStream;
@@ -178,13 +183,13 @@ class Link {
   Status finish_probe();
   Status finish_report();
   size_t payload_pieces(std::vector<iovec>& pieces);
-  void fail(const Status& status);
 
   uint64_t peer_process_;
   std::string peer_name_;
   LinkListener& listener_;
   BufferPool& pool_;
   std::unique_ptr<Wire> wire_;
+  bool is_opening_ = false;
   Status failure_;
   std::unordered_map<Key, std::unique_ptr<SendStream>, KeyHash> send_streams_;
   std::unordered_map<Key, std::unique_ptr<RecvStream>, KeyHash> recv_streams_;
@@ -194,7 +199,6 @@ class Link {
   std::unordered_set<uint64_t> left_communicators_;
 
   // Writing.
-  Hello own_hello_;
   bool is_write_blocked_ = false;
   Status write_failure_;  // reported when all that had arrived is read
   std::deque<SendStream*> ready_small_;
@@ -223,7 +227,6 @@ class Link {
 
   // Reading.
   bool is_readable_ = false;
-  bool expects_hello_ = false;
   std::vector<std::byte> input_;
   size_t input_begin_ = 0;
   size_t input_end_ = 0;

@@ -89,19 +89,6 @@ size_t Link::payload_pieces(std::vector<iovec>& pieces) {
 bool Link::parse() {
   const size_t available = input_end_ - input_begin_;
   const std::byte* data = input_.data() + input_begin_;
-  if (expects_hello_) {
-    if (available < sizeof(Hello)) return false;
-    Hello hello;
-    std::memcpy(&hello, data, sizeof(hello));
-    if (hello.magic != kHelloMagic || hello.version != kFrameVersion ||
-        hello.from != own_hello_.to || hello.to != own_hello_.from) {
-      fail(protocol_error("the answer to our hello is not from the process we asked for"));
-      return true;
-    }
-    expects_hello_ = false;
-    input_begin_ += sizeof(hello);
-    return true;
-  }
   if (!is_in_payload_) {
     if (available < sizeof(FrameHeader)) return false;
     std::memcpy(&header_, data, sizeof(header_));

@@ -1,41 +1,45 @@
-// All connections of one endpoint: who connects, handshakes, and passing readiness on to links.
-//
-// Of two processes the one with the smaller process id connects; the other waits for it. Both know
-// that they need each other, because both ends of a stream are named by the same program. A hello
-// of fixed size is all that is read before the other side has shown the receiver's token.
+// All connections of one endpoint: their links, and passing readiness on to them. How a connection
+// comes about is in gate.h.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "mccl/wire.h"
+#include "transport/gate.h"
 #include "transport/link.h"
 
 namespace mccl {
 
-// What the store tells about a process.
-struct PeerAddress {
-  uint64_t process_id = 0;
-  uint64_t token = 0;
-  std::string address;  // for WireContext::connect
+// Who begins a connection.
+enum class Initiative : uint8_t {
+  SmallerId,  // the process with the smaller id; the other one waits for it
+  Ours,       // this process, whatever the ids; the other one may do the same
 };
 
-class Transport {
+class Transport final : private GateOwner {
  public:
-  // `wires` and `listener` outlive the transport. `process_id` is a random number, `token` another
-  // one.
-  Transport(WireContext& wires, uint64_t process_id, uint64_t token, LinkListener& listener);
+  // `wires` and `listener` outlive the transport.
+  Transport(WireContext& wires, Identity identity, LinkListener& listener);
+  // Without a secret.
+  Transport(WireContext& wires, uint64_t process_id, uint64_t token, LinkListener& listener)
+      : Transport(wires, Identity{.process_id = process_id, .token = token}, listener) {}
   ~Transport();
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
 
   // The link to a process, made unconnected when first named; lives as long as the transport.
   Link& link(uint64_t process_id);
 
-  // Sees to it that there is a connection: starts one when it is our turn, else expects one.
-  Status connect(const PeerAddress& peer);
+  // Sees to it that there is a connection: starts one when it is our turn, else expects one. Both
+  // ends may call it, with any initiative, in any order: there is one connection in the end. What
+  // is queued on the link waits for it. An error is the address's or this host's; a connection that
+  // fails later fails the link.
+  Status connect(const PeerAddress& peer, Initiative initiative = Initiative::SmallerId);
 
   // Handles readiness from WireContext::poll.
   void handle(const std::vector<WireEvent>& events, TimeNs now);
@@ -47,7 +51,8 @@ class Transport {
   // Whether a link has output that somebody may be waiting for.
   bool has_due_output() const;
 
-  // Connections that have not said a valid hello by their deadline are closed; the next deadline.
+  // Connections that have not completed the handshake by their deadline are closed; the next
+  // deadline.
   TimeNs expire(TimeNs now);
 
   BufferPool& pool() { return pool_; }
@@ -60,32 +65,17 @@ class Transport {
   }
 
  private:
-  // An accepted connection that has not said who it is.
-  struct Stranger {
-    std::unique_ptr<Wire> wire;
-    uint64_t token = 0;
-    TimeNs deadline = 0;
-    size_t bytes = 0;
-    std::byte hello[sizeof(Hello)];
-  };
+  bool wants(uint64_t process_id) const override;
+  void admit(uint64_t process_id, std::unique_ptr<Wire> wire, uint64_t token) override;
+  void lose(uint64_t process_id, const Status& status) override;
 
-  void accept_all(TimeNs now);
-  // True when the stranger is done with: it became a link's wire or was turned away.
-  bool greet(Stranger& stranger);
-  bool admit(Stranger& stranger, const Hello& hello);
-
-  WireContext& wires_;
   uint64_t process_id_;
-  uint64_t token_;
   LinkListener& listener_;
   BufferPool pool_;  // before links_: their streams hold its buffers
   std::vector<std::unique_ptr<Link>> links_;
   std::unordered_map<uint64_t, Link*> link_of_process_;
-  // A token is given once and never again: a late event of a closed connection finds nothing.
-  std::unordered_map<uint64_t, Link*> link_of_token_;
-  uint64_t next_token_ = 1;
-  bool may_accept_ = false;  // connections may wait in accept()
-  std::vector<std::unique_ptr<Stranger>> strangers_;
+  std::unordered_map<uint64_t, Link*> link_of_token_;  // tokens are the gate's
+  Gate gate_;
 };
 
 }  // namespace mccl

@@ -30,9 +30,12 @@ struct CountingOwner final : StreamOwner {
 // One process: its transport, and what its listener heard.
 class Process final : public LinkListener {
  public:
-  Process(sim::World& world, uint64_t id)
+  Process(sim::World& world, uint64_t id, const std::string& secret = {})
       : id_(id), world_(world), node_(world.add_node([this] { step(); })) {
-    transport_ = std::make_unique<Transport>(world.wires(node_), id, id * 10, *this);
+    transport_ = std::make_unique<Transport>(
+        world.wires(node_),
+        Identity{.process_id = id, .token = id * 10, .secret = secret, .nonces = seeded_nonces(id)},
+        *this);
   }
 
   Transport& transport() { return *transport_; }
@@ -41,6 +44,7 @@ class Process final : public LinkListener {
   int node() const { return node_; }
 
   void step() {
+    if (is_stopped) return;
     std::vector<WireEvent> events;
     do {
       events.clear();
@@ -61,6 +65,7 @@ class Process final : public LinkListener {
   std::vector<Fingerprint> heads;
   std::vector<std::string> leaves;
   Status failure;
+  bool is_stopped = false;
   bool is_reading = true;
   bool is_idle_at_end = true;
   std::function<void()> on_pass = [] {};

@@ -58,7 +58,8 @@ TEST(LinkReview, FailsWhenOnlyWritingFails) {
   Process process(world, 1);
   BufferPool pool;
   Link link(2, process, pool);
-  link.attach(std::make_unique<HalfDeadWire>(), {.from = 1, .to = 2}, true);
+  link.attach(std::make_unique<HalfDeadWire>());
+  link.send_leave(kCommunicator, Status::ok());
   link.write(true);
   EXPECT_FALSE(link.is_failed()) << "what had arrived is not read yet";
   link.read();
