@@ -56,7 +56,7 @@ class FaultRun {
     // From before the first connection is made to after the last call.
     plan_fault(draw_time(draw(2) == 0 ? 2 * kNsPerMs : 60 * kNsPerMs));
     (void)group_->world().run([this] { return is_over(); }, kEndNs);
-    if (!is_over()) fail("a rank is stuck");
+    if (!is_over()) fail(describe_stuck());
     const TimeNs noticed_at = std::max(group_->world().clock().now(), fault_at_) + kNoticedNs;
     (void)group_->world().run([] { return false; }, noticed_at);
     check();
@@ -190,6 +190,18 @@ class FaultRun {
     });
   }
 
+  std::string describe_stuck() const {
+    std::string text = "stuck:";
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const RankState& state = ranks_[rank];
+      if (state.is_gone) continue;
+      text += " rank " + std::to_string(rank) + " completed " + std::to_string(state.completed) +
+              " of " + std::to_string(state.posted) + " posted" +
+              (state.failure.is_ok() ? "" : ", " + state.failure.to_string()) + ";";
+    }
+    return text;
+  }
+
   void check() {
     std::optional<std::pair<int, int>> first_cause;
     for (int rank = 0; rank < rank_count_ && failure_.empty(); ++rank) {
@@ -208,7 +220,8 @@ class FaultRun {
         continue;
       }
       check_cause(name, state.failure, first_cause);
-      if (group_->communicator(rank).stats().parked_bytes != 0) fail(name + " holds memory");
+      if (!state.failure.is_ok() && group_->communicator(rank).stats().parked_bytes != 0)
+        fail(name + " holds memory");
     }
   }
 
