@@ -36,6 +36,9 @@ struct EndpointOptions {
   // The rendezvous host, if there is one: the listener takes the address that routes to it. Numeric
   // or a name; loopback keeps the endpoint on loopback.
   std::string master_address = {};
+  // What should be equal on all ranks and need not be, for one notice at the rendezvous:
+  // ("torch", "2.13.0").
+  std::vector<std::pair<std::string, std::string>> manifest = {};
 };
 
 // This process among others: one listener, one connection per peer process, one engine and its

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -82,7 +83,8 @@ std::shared_ptr<Backend::Shared> Backend::share(const std::string& master_addres
   if (living != nullptr)
     // Forked: the threads of that endpoint are the parent's, so it can be neither used nor ended.
     (void)new std::shared_ptr<Shared>(std::move(living));
-  Result<std::unique_ptr<Endpoint>> endpoint = Endpoint::create({{}, master_address});
+  Result<std::unique_ptr<Endpoint>> endpoint =
+      Endpoint::create({{}, master_address, {{"torch", TORCH_VERSION}}});
   throw_unless_ok(endpoint.status());
   living = std::make_shared<Shared>();
   living->endpoint = std::move(endpoint).value();

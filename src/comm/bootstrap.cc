@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 namespace mccl {
 namespace {
@@ -12,34 +11,11 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr TimeNs kSliceNs = 200 * kNsPerMs;
-
-Json to_json(const RankRecord& record) {
-  return {{"process", record.peer.process_id},
-          {"token", record.peer.token},
-          {"address", record.peer.address},
-          {"host", record.host_name},
-          {"host_id", record.host_id},
-          {"kernel_id", record.kernel_id},
-          {"pid", record.pid},
-          {"switch", record.switch_name},
-          {"settings", record.settings},
-          {"version", record.version}};
-}
-
-RankRecord record_from(const Json& json) {
-  RankRecord record;
-  record.peer.process_id = json.at("process").get<uint64_t>();
-  record.peer.token = json.at("token").get<uint64_t>();
-  record.peer.address = json.at("address").get<std::string>();
-  record.host_name = json.at("host").get<std::string>();
-  record.host_id = json.at("host_id").get<std::string>();
-  record.kernel_id = json.at("kernel_id").get<std::string>();
-  record.pid = json.at("pid").get<int64_t>();
-  record.switch_name = json.at("switch").get<std::string>();
-  record.settings = json.at("settings").get<std::string>();
-  record.version = json.at("version").get<std::string>();
-  return record;
-}
+constexpr TimeNs kPauseNs = 50 * kNsPerMs;
+// The error of a meeting that this rank has missed counts unless rank 0 calls another one by then.
+constexpr TimeNs kFailureNs = 5 * kNsPerSecond;
+// Who waits longer is told for whom, and again after as long as it has waited.
+constexpr TimeNs kNoticeNs = 5 * kNsPerSecond;
 
 // nlohmann throws on wrong input; here that is an operating error like any other.
 template <typename Function>
@@ -52,170 +28,250 @@ auto parse_or_fail(const std::string& what, Function function) -> Result<decltyp
   }
 }
 
-// The first line in which two settings texts differ, both sides.
-std::string first_difference(const std::string& left, const std::string& right) {
-  size_t begin = 0;
-  while (begin < left.size() || begin < right.size()) {
-    const size_t left_end = std::min(left.find('\n', begin), left.size());
-    const size_t right_end = std::min(right.find('\n', begin), right.size());
-    const std::string a = left.substr(std::min(begin, left.size()), left_end - begin);
-    const std::string b = right.substr(std::min(begin, right.size()), right_end - begin);
-    if (a != b) return fmt::format("\"{}\" against \"{}\"", a, b);
-    begin = left_end + 1;
-  }
-  return "nothing";
+// The error that a blob holds instead of an agreement; ok when it holds none.
+Status error_of(const std::string& blob) {
+  const auto parsed = parse_or_fail("blob", [&]() -> std::optional<Status> {
+    const Json json = Json::parse(blob);
+    if (!json.contains("error")) return std::nullopt;
+    const int code =
+        std::clamp(json.at("code").get<int>(), 1, static_cast<int>(StatusCode::Internal));
+    return Status(static_cast<StatusCode>(code), json.at("error").get<std::string>(),
+                  json.at("rank").get<int>(), json.at("peer").get<int>());
+  });
+  return parsed.is_ok() ? parsed.value().value_or(Status::ok()) : parsed.status();
 }
 
 }  // namespace
 
-bool RankRecord::operator==(const RankRecord& other) const {
-  const auto fields = [](const RankRecord& record) {
-    return std::tie(record.peer.process_id, record.peer.token, record.peer.address,
-                    record.host_name, record.host_id, record.kernel_id, record.pid,
-                    record.switch_name, record.settings, record.version);
-  };
-  return fields(*this) == fields(other);
-}
-
-int count_core_sharers(const std::vector<RankRecord>& ranks, int rank) {
-  const std::string& own = ranks[static_cast<size_t>(rank)].kernel_id;
-  return static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](const RankRecord& record) {
-    return record.kernel_id == own;
-  }));
-}
-
-Bootstrap::Bootstrap(Store& store, const Clock& clock, BootstrapOptions options)
+Bootstrap::Bootstrap(Store& store, const Clock& clock, BootstrapHost& host,
+                     BootstrapOptions options)
     : store_(store),
       clock_(clock),
+      host_(host),
       options_(std::move(options)),
-      deadline_(deadline_after(clock.now(), options_.timeout_ns)) {}
+      begin_(clock.now()),
+      deadline_(deadline_after(begin_, options_.timeout_ns)),
+      notice_at_(deadline_after(begin_, kNoticeNs)) {}
+
+std::string Bootstrap::key_of_meeting() const {
+  return fmt::format("mccl/{}/meeting", options_.name);
+}
 
 std::string Bootstrap::key_of_rank(int rank) const {
-  return fmt::format("mccl/{}/rank/{}", options_.name, rank);
+  return fmt::format("mccl/{}/{}/rank/{}", options_.name, meeting_, rank);
 }
 
 std::string Bootstrap::key_of_blob() const {
-  return fmt::format("mccl/{}/blob", options_.name);
+  return fmt::format("mccl/{}/{}/blob", options_.name, meeting_);
 }
 
-Status Bootstrap::publish(const RankRecord& record) {
-  return store_.set(key_of_rank(options_.rank), to_json(record).dump());
+Status Bootstrap::publish(const RankRecord& record, uint64_t meeting) {
+  own_ = record;
+  own_.rank_count = options_.rank_count;
+  own_.title = options_.title;
+  if (options_.rank > 0) return join();
+  meeting_ = fmt::format("{:016x}", meeting);
+  MCCL_RETURN_IF_ERROR(store_.set(key_of_rank(0), to_json(own_).dump()));
+  return store_.set(key_of_meeting(), meeting_);
 }
 
-Result<std::string> Bootstrap::wait_for(const std::string& key) {
+Status Bootstrap::join() {
+  const std::string left = meeting_;  // not again into the meeting that another one replaces
+  TimeNs over_since = kNever;
   for (;;) {
-    const TimeNs left = deadline_ - clock_.now();
-    Result<std::optional<std::string>> value =
-        store_.get(key, std::clamp<TimeNs>(left, 0, kSliceNs));
-    if (!value.is_ok()) return value.status();
-    if (value.value().has_value()) return *std::move(value).value();
+    Result<std::optional<std::string>> called =
+        store_.get(key_of_meeting(), std::clamp<TimeNs>(deadline_ - clock_.now(), 0, kSliceNs));
+    if (!called.is_ok()) return called.status();
+    if (called.value().has_value() && *called.value() != left) {
+      meeting_ = *called.value();
+      Result<std::optional<std::string>> blob = store_.get(key_of_blob(), 0);
+      if (!blob.is_ok()) return blob.status();
+      if (!blob.value().has_value())
+        return store_.set(key_of_rank(options_.rank), to_json(own_).dump());
+      // Over before this rank came: of an earlier run, or its ranks have failed just now.
+      over_since = std::min(over_since, clock_.now());
+      if (clock_.now() - over_since >= kFailureNs) MCCL_RETURN_IF_ERROR(error_of(*blob.value()));
+      pause();
+    }
     if (options_.interrupted && options_.interrupted())
       return Status(StatusCode::Aborted, "the rendezvous was interrupted");
-    if (clock_.now() >= deadline_) return missing_ranks();
+    MCCL_RETURN_IF_ERROR(host_.failure());
+    if (clock_.now() >= deadline_) {
+      const double seconds = static_cast<double>(options_.timeout_ns) / 1e9;
+      return Status(StatusCode::Timeout,
+                    fmt::format("Timed out after {:.1f} s waiting for rank 0 of {}; was it "
+                                "started, and does it reach the store?",
+                                seconds, options_.title));
+    }
+    give_notice();
   }
+}
+
+// A get of what is never set waits in the store's own way.
+void Bootstrap::pause() {
+  const TimeNs left = std::clamp<TimeNs>(deadline_ - clock_.now(), 0, kPauseNs);
+  (void)store_.get(fmt::format("mccl/{}/never", options_.name), left);
+}
+
+void Bootstrap::give_notice() {
+  const TimeNs now = clock_.now();
+  if (now < notice_at_) return;
+  notice_at_ = deadline_after(now, now - begin_);
+  host_.notice(fmt::format("{} has waited {:.0f} s for {}", options_.title,
+                           static_cast<double>(now - begin_) / 1e9, missing_text()));
+}
+
+std::string Bootstrap::missing_text() {
+  if (meeting_.empty()) return "rank 0";
+  std::string missing;
+  int count = 0;
+  for (int rank = 0; rank < options_.rank_count; ++rank) {
+    const Result<std::optional<std::string>> value = store_.get(key_of_rank(rank), 0);
+    if (value.is_ok() && !value.value().has_value())
+      missing += (count++ == 0 ? "" : ", ") + std::to_string(rank);
+  }
+  if (count == 0) return {};
+  return fmt::format("rank{} {} of {}", count == 1 ? "" : "s", missing, options_.rank_count);
 }
 
 Status Bootstrap::missing_ranks() {
-  std::string missing;
-  for (int rank = 0; rank < options_.rank_count; ++rank) {
-    Result<std::optional<std::string>> value = store_.get(key_of_rank(rank), 0);
-    if (!value.is_ok()) return value.status();
-    if (!value.value().has_value()) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-  }
+  const std::string missing = missing_text();
   const double seconds = static_cast<double>(options_.timeout_ns) / 1e9;
   if (missing.empty())
     return Status(StatusCode::Timeout,
                   fmt::format("Timed out after {:.1f} s: rank 0 has not answered although all {} "
-                              "ranks of \"{}\" came",
-                              seconds, options_.rank_count, options_.name));
-  return Status(
-      StatusCode::Timeout,
-      fmt::format("Timed out after {:.1f} s waiting for the ranks of \"{}\": missing {} of "
-                  "{}; were they started, and do they reach the store?",
-                  seconds, options_.name, missing, options_.rank_count));
+                              "ranks of {} came",
+                              seconds, options_.rank_count, options_.title));
+  return Status(StatusCode::Timeout,
+                fmt::format("Timed out after {:.1f} s waiting for {} of {}; were they started, and "
+                            "do they reach the store?",
+                            seconds, missing, options_.title));
 }
 
-Result<std::vector<RankRecord>> Bootstrap::gather(const RankRecord& own) {
-  std::vector<RankRecord> ranks;
-  for (int rank = 0; rank < options_.rank_count; ++rank) {
-    if (rank == options_.rank) {
-      ranks.push_back(own);
-      continue;
-    }
-    Result<std::string> text = wait_for(key_of_rank(rank));
-    if (!text.is_ok()) return text.status();
-    Result<RankRecord> record = parse_or_fail("record of rank " + std::to_string(rank), [&] {
-      return record_from(Json::parse(text.value()));
-    });
+Result<std::optional<RankRecord>> Bootstrap::find_record(int rank) {
+  const Result<std::optional<std::string>> text = store_.get(key_of_rank(rank), 0);
+  if (!text.is_ok()) return text.status();
+  if (!text.value().has_value()) return std::optional<RankRecord>();
+  return parse_or_fail("record of rank " + std::to_string(rank), [&] {
+    return std::optional<RankRecord>(record_from(Json::parse(*text.value())));
+  });
+}
+
+Status Bootstrap::find_lost() {
+  const std::map<uint64_t, Status> lost = host_.lost_processes();
+  if (lost.empty()) return Status::ok();
+  std::vector<int> watched;
+  if (options_.rank > 0) watched.push_back(control_parent(options_.rank));
+  for (int child = 1; child <= kControlTreeArity; ++child)
+    watched.push_back(options_.rank * kControlTreeArity + child);
+  for (const int rank : watched) {
+    if (rank >= options_.rank_count) break;
+    const Result<std::optional<RankRecord>> record = find_record(rank);
     if (!record.is_ok()) return record.status();
-    ranks.push_back(std::move(record).value());
-  }
-  return ranks;
-}
-
-Status Bootstrap::check_settings(const std::vector<RankRecord>& ranks) const {
-  const RankRecord& first = ranks.front();
-  for (size_t rank = 1; rank < ranks.size(); ++rank) {
-    const RankRecord& other = ranks[rank];
-    if (other.version != first.version)
-      return Status(StatusCode::Mismatch,
-                    fmt::format("rank 0 runs mccl {}, rank {} (host {}) runs {}; install the same",
-                                first.version, rank, other.host_name, other.version));
-    if (other.settings != first.settings)
+    if (!record.value().has_value()) continue;
+    const auto found = lost.find(record.value()->peer.process_id);
+    if (found != lost.end())
       return Status(
-          StatusCode::Mismatch,
-          fmt::format("rank 0 and rank {} (host {}) have different settings: {}; settings "
-                      "of scope job must agree",
-                      rank, other.host_name, first_difference(first.settings, other.settings)));
-    if (other.switch_name.empty() != first.switch_name.empty())
-      return Status(
-          StatusCode::Mismatch,
-          fmt::format("rank 0 (host {}) has MCCL_SWITCH=\"{}\", rank {} (host {}) has \"{}\"; "
-                      "name the switch on all ranks or on none",
-                      first.host_name, first.switch_name, rank, other.host_name,
-                      other.switch_name));
+          StatusCode::PeerLost,
+          fmt::format("lost {} during the rendezvous of {}: {}", name_of(rank, *record.value()),
+                      options_.title, found->second.message()),
+          options_.rank, rank);
   }
   return Status::ok();
 }
 
-Result<Agreement> Bootstrap::finish(const RankRecord& own, uint64_t communicator,
-                                    const Decide& decide) {
-  if (options_.rank == 0) {
-    Result<std::vector<RankRecord>> ranks = gather(own);
-    if (!ranks.is_ok()) return ranks.status();
-    Agreement agreement{communicator, std::move(ranks).value(), {}};
-    Status status = check_settings(agreement.ranks);
-    Json blob;
-    if (status.is_ok()) {
-      Result<PlanTable> table = decide(agreement.ranks);
-      status = table.status();
-      if (status.is_ok()) agreement.table = std::move(table).value();
-    }
-    if (status.is_ok()) {
-      blob["communicator"] = communicator;
-      blob["table"] = write_plan_table(agreement.table);
-      blob["ranks"] = Json::array();
-      for (const RankRecord& record : agreement.ranks) blob["ranks"].push_back(to_json(record));
-    } else {
-      blob["error"] = status.message();
-      blob["code"] = static_cast<int>(status.code());
-    }
-    MCCL_RETURN_IF_ERROR(store_.set(key_of_blob(), blob.dump()));
-    if (!status.is_ok()) return status;
-    return agreement;
+Status Bootstrap::look_around(bool* has_new_meeting) {
+  if (options_.interrupted && options_.interrupted())
+    return Status(StatusCode::Aborted, "the rendezvous was interrupted");
+  MCCL_RETURN_IF_ERROR(host_.failure());
+  MCCL_RETURN_IF_ERROR(find_lost());
+  const Result<std::optional<std::string>> called = store_.get(key_of_meeting(), 0);
+  if (!called.is_ok()) return called.status();
+  *has_new_meeting = called.value().has_value() && *called.value() != meeting_;
+  if (*has_new_meeting && options_.rank == 0)
+    return Status(StatusCode::Mismatch,
+                  fmt::format("two processes lead {}: this one (pid {}, {}) and another; two have "
+                              "rank 0, or the ranks name different members for the group",
+                              options_.title, own_.pid, own_.peer.address));
+  if (*has_new_meeting) return Status::ok();
+  const Result<std::optional<std::string>> blob = store_.get(key_of_blob(), 0);
+  if (!blob.is_ok()) return blob.status();
+  if (blob.value().has_value()) MCCL_RETURN_IF_ERROR(error_of(*blob.value()));
+  if (clock_.now() >= deadline_) return missing_ranks();
+  give_notice();
+  return Status::ok();
+}
+
+Result<std::optional<std::string>> Bootstrap::wait_for(const std::string& key) {
+  for (;;) {
+    const TimeNs left = deadline_ - clock_.now();
+    Result<std::optional<std::string>> value =
+        store_.get(key, std::clamp<TimeNs>(left, 0, kSliceNs));
+    if (!value.is_ok() || value.value().has_value()) return value;
+    bool has_new_meeting = false;
+    MCCL_RETURN_IF_ERROR(look_around(&has_new_meeting));
+    if (has_new_meeting) return std::optional<std::string>();
   }
-  Result<std::string> text = wait_for(key_of_blob());
-  if (!text.is_ok()) return text.status();
+}
+
+Status Bootstrap::spread(const Status& error) {
+  if (meeting_.empty()) return error;
+  const Result<std::optional<std::string>> blob = store_.get(key_of_blob(), 0);
+  if (!blob.is_ok() || blob.value().has_value()) return error;
+  const std::string text = error.code() == StatusCode::Aborted
+                               ? name_of(options_.rank, own_) + ": " + error.message()
+                               : error.message();
+  const Json json{{"error", text},
+                  {"code", static_cast<int>(error.code())},
+                  {"rank", error.rank()},
+                  {"peer", error.peer()}};
+  (void)store_.set(key_of_blob(), json.dump());  // without the store nobody can be told
+  return error;
+}
+
+Result<std::vector<RankRecord>> Bootstrap::gather() {
+  std::vector<RankRecord> ranks = {own_};
+  for (int rank = 1; rank < options_.rank_count; ++rank) {
+    const Result<std::optional<std::string>> text = wait_for(key_of_rank(rank));
+    if (!text.is_ok()) return text.status();
+    Result<RankRecord> record = parse_or_fail("record of rank " + std::to_string(rank), [&] {
+      return record_from(Json::parse(*text.value()));
+    });
+    if (!record.is_ok()) return record.status();
+    ranks.push_back(std::move(record).value());
+    // Two groups may differ in their length: who is told of it need not wait for the rest.
+    if (ranks.back().rank_count != options_.rank_count || ranks.back().title != options_.title)
+      break;
+  }
+  MCCL_RETURN_IF_ERROR(check_records(ranks));
+  return ranks;
+}
+
+Result<Agreement> Bootstrap::lead(const Decide& decide) {
+  Result<std::vector<RankRecord>> ranks = gather();
+  if (!ranks.is_ok()) return ranks.status();
+  for (const std::string& line : describe_differences(ranks.value())) host_.notice(line);
+  Result<PlanTable> table = decide(ranks.value());
+  if (!table.is_ok()) return table.status();
+  Agreement agreement{std::stoull(meeting_, nullptr, 16), std::move(ranks).value(),
+                      std::move(table).value()};
+  Json blob{{"table", write_plan_table(agreement.table)}, {"ranks", Json::array()}};
+  for (const RankRecord& record : agreement.ranks) blob["ranks"].push_back(to_json(record));
+  // Whoever has failed meanwhile has said so.
+  const Result<std::optional<std::string>> present = store_.get(key_of_blob(), 0);
+  if (!present.is_ok()) return present.status();
+  if (present.value().has_value()) MCCL_RETURN_IF_ERROR(error_of(*present.value()));
+  MCCL_RETURN_IF_ERROR(store_.set(key_of_blob(), blob.dump()));
+  return agreement;
+}
+
+Result<Agreement> Bootstrap::parse_blob(const std::string& text) const {
+  MCCL_RETURN_IF_ERROR(error_of(text));
   Status refusal;
   Result<Agreement> agreement = parse_or_fail("blob of rank 0", [&] {
-    const Json blob = Json::parse(text.value());
+    const Json blob = Json::parse(text);
     Agreement result;
-    if (blob.contains("error")) {
-      const int code = std::clamp(blob.at("code").get<int>(), 1, 9);
-      refusal = Status(static_cast<StatusCode>(code), blob.at("error").get<std::string>());
-      return result;
-    }
-    result.communicator = blob.at("communicator").get<uint64_t>();
+    result.communicator = std::stoull(meeting_, nullptr, 16);
     for (const Json& record : blob.at("ranks")) result.ranks.push_back(record_from(record));
     Result<PlanTable> table = parse_plan_table(blob.at("table").get<std::string>());
     if (table.is_ok())
@@ -229,14 +285,38 @@ Result<Agreement> Bootstrap::finish(const RankRecord& own, uint64_t communicator
   const std::vector<RankRecord>& ranks = agreement.value().ranks;
   if (static_cast<int>(ranks.size()) != options_.rank_count)
     return Status(StatusCode::Mismatch,
-                  fmt::format("rank 0 formed \"{}\" with {} ranks, this rank expects {}",
-                              options_.name, ranks.size(), options_.rank_count));
-  if (!(ranks[static_cast<size_t>(options_.rank)] == own))
-    return Status(
-        StatusCode::Mismatch,
-        fmt::format("rank 0 holds another process as rank {} of \"{}\": two processes have "
-                    "the same rank, or the store keeps keys of an earlier run",
-                    options_.rank, options_.name));
+                  fmt::format("rank 0 formed {} with {} ranks, this rank expects {}",
+                              options_.title, ranks.size(), options_.rank_count));
+  if (!(ranks[static_cast<size_t>(options_.rank)] == own_))
+    return Status(StatusCode::Mismatch,
+                  fmt::format("rank 0 holds another process as rank {} of {}: two processes have "
+                              "the same rank, or one has been started again meanwhile",
+                              options_.rank, options_.title));
+  return agreement;
+}
+
+Result<Agreement> Bootstrap::follow() {
+  for (;;) {
+    const Result<std::optional<std::string>> parent =
+        wait_for(key_of_rank(control_parent(options_.rank)));
+    if (!parent.is_ok()) return parent.status();
+    if (parent.value().has_value()) {
+      const Result<RankRecord> record =
+          parse_or_fail("record of rank " + std::to_string(control_parent(options_.rank)),
+                        [&] { return record_from(Json::parse(*parent.value())); });
+      if (!record.is_ok()) return record.status();
+      host_.connect(record.value().peer);
+      const Result<std::optional<std::string>> blob = wait_for(key_of_blob());
+      if (!blob.is_ok()) return blob.status();
+      if (blob.value().has_value()) return parse_blob(*blob.value());
+    }
+    MCCL_RETURN_IF_ERROR(join());
+  }
+}
+
+Result<Agreement> Bootstrap::finish(const Decide& decide) {
+  Result<Agreement> agreement = options_.rank == 0 ? lead(decide) : follow();
+  if (!agreement.is_ok()) return spread(agreement.status());
   return agreement;
 }
 

@@ -1,79 +1,116 @@
 // The rendezvous (law L10): every rank publishes a record, rank 0 gathers them, decides, and
-// publishes one blob. Two store requests per rank, n more on rank 0, none per collective.
+// publishes one blob. A handful of store requests per rank, n more on rank 0, none per collective.
+//
+// A store may keep keys of earlier runs, and of earlier communicators of this process. So rank 0
+// makes up a number for every meeting, publishes it first, and all other keys carry it. A meeting
+// that was over before this rank joined is an old one: the rank waits for the next number.
+//
+// The ranks watch each other while they wait: each connects to its parent in the control tree as
+// soon as that has published its record, so that a process that ends meanwhile is seen. The first
+// error of any rank becomes the meeting's blob, and so the error of every rank.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "comm/rank_record.h"
 #include "mccl/status.h"
 #include "mccl/store.h"
 #include "planner/plan_table.h"
-#include "transport/transport.h"
 
 namespace mccl {
 
-// What a rank tells about itself.
-struct RankRecord {
-  PeerAddress peer;
-  std::string host_name;
-  std::string host_id;    // equal on ranks that share a kernel and its network
-  std::string kernel_id;  // equal on ranks that share a kernel, and so its cores
-  int64_t pid = 0;
-  std::string switch_name;  // MCCL_SWITCH
-  std::string settings;     // job_settings_text()
-  std::string version;
-  bool operator==(const RankRecord&) const;
-};
-
-// The ranks on the cores of `rank`, itself among them: also those in other containers or network
-// namespaces, which count as hosts of their own.
-int count_core_sharers(const std::vector<RankRecord>& ranks, int rank);
+// The control tree: rank r > 0 keeps a connection to this rank.
+constexpr int kControlTreeArity = 8;
+constexpr int control_parent(int rank) {
+  return (rank - 1) / kControlTreeArity;
+}
 
 // What all ranks hold after the rendezvous; the same on each.
 struct Agreement {
-  uint64_t communicator = 0;  // a random number, chosen by rank 0
+  uint64_t communicator = 0;  // the meeting's number
   std::vector<RankRecord> ranks;
   PlanTable table;
 };
 
+// What a rendezvous asks of the endpoint. Called on the thread of publish() and finish().
+class BootstrapHost {
+ public:
+  virtual ~BootstrapHost() = default;
+  // Begins a connection; does not block.
+  virtual void connect(const PeerAddress& peer) = 0;
+  // Processes to which connections were made and lost.
+  virtual std::map<uint64_t, Status> lost_processes() = 0;
+  // The error of a communicator of this endpoint that has failed since the rendezvous began.
+  virtual Status failure() = 0;
+  virtual void notice(const std::string& text) = 0;
+};
+
 struct BootstrapOptions {
-  std::string name;  // key prefix
+  std::string name;   // key prefix
+  std::string title;  // for messages
   int rank = 0;
   int rank_count = 1;
   int64_t timeout_ns = 0;
-  std::function<bool()> interrupted;
+  std::function<bool()> interrupted = {};
 };
 
 class Bootstrap {
  public:
-  // `store` and `clock` outlive it.
-  Bootstrap(Store& store, const Clock& clock, BootstrapOptions options);
+  // All references outlive it.
+  Bootstrap(Store& store, const Clock& clock, BootstrapHost& host, BootstrapOptions options);
 
-  // Publishes this rank's record.
-  Status publish(const RankRecord& record);
+  const std::string& name() const { return options_.name; }
 
-  // Rank 0: waits for all records, lets `decide` make the plan table and publishes the blob (or the
-  // reason why there is none, which every rank then reports). Others: wait for the blob. Timeout
-  // names the ranks whose record is missing. Blocks.
+  // Publishes this rank's record: rank 0 under `meeting`, a number that nobody has used before, the
+  // others under rank 0's, for which they wait. Blocks.
+  Status publish(const RankRecord& record, uint64_t meeting);
+
+  // Rank 0: waits for all records, lets `decide` make the plan table and publishes the blob.
+  // Others: wait for the blob. Timeout names the ranks whose record is missing; PeerLost a rank
+  // that has ended meanwhile; Mismatch all settings that differ. Blocks.
   using Decide = std::function<Result<PlanTable>(const std::vector<RankRecord>&)>;
-  Result<Agreement> finish(const RankRecord& own, uint64_t communicator, const Decide& decide);
+  Result<Agreement> finish(const Decide& decide);
 
  private:
+  std::string key_of_meeting() const;
   std::string key_of_rank(int rank) const;
   std::string key_of_blob() const;
-  // Waits in slices, so that an interrupt is noticed.
-  Result<std::string> wait_for(const std::string& key);
-  Result<std::vector<RankRecord>> gather(const RankRecord& own);
-  Status check_settings(const std::vector<RankRecord>& ranks) const;
+
+  // Joins the meeting that rank 0 has called, once it is one that is not over.
+  Status join();
+  // What ends a wait early: an interrupt, a lost rank, the error of another rank, a new meeting.
+  Status look_around(bool* has_new_meeting);
+  // The value of `key`; nothing when another meeting was called meanwhile.
+  Result<std::optional<std::string>> wait_for(const std::string& key);
+  void pause();
+  void give_notice();
+  Status find_lost();
   Status missing_ranks();
+  std::string missing_text();
+  // Tells the others.
+  Status spread(const Status& error);
+
+  Result<Agreement> lead(const Decide& decide);
+  Result<Agreement> follow();
+  Result<std::vector<RankRecord>> gather();
+  Result<std::optional<RankRecord>> find_record(int rank);
+  Result<Agreement> parse_blob(const std::string& text) const;
 
   Store& store_;
   const Clock& clock_;
+  BootstrapHost& host_;
   BootstrapOptions options_;
+  RankRecord own_;
+  std::string meeting_;
+  TimeNs begin_;
   TimeNs deadline_;
+  TimeNs notice_at_;
 };
 
 }  // namespace mccl

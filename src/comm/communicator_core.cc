@@ -90,6 +90,46 @@ Topology topology_of(const std::vector<RankRecord>& ranks) {
   return topology;
 }
 
+// What the endpoint does for a rendezvous, each call with the engine held.
+class RendezvousHost final : public BootstrapHost {
+ public:
+  explicit RendezvousHost(EndpointCore& endpoint) : endpoint_(endpoint) {
+    endpoint_.driver().with_engine(
+        [this] {
+          endpoint_.engine().forget_lost_links();
+          failure_count_ = endpoint_.engine().failures().size();
+        },
+        false);
+  }
+
+  void connect(const PeerAddress& peer) override {
+    endpoint_.driver().with_engine([&] { endpoint_.engine().connect_now(peer); }, false);
+  }
+
+  std::map<uint64_t, Status> lost_processes() override {
+    std::map<uint64_t, Status> lost;
+    endpoint_.driver().with_engine([&] { lost = endpoint_.engine().lost_processes(); }, true);
+    return lost;
+  }
+
+  Status failure() override {
+    Status failure;
+    endpoint_.driver().with_engine(
+        [&] {
+          const std::vector<Status>& failures = endpoint_.engine().failures();
+          if (failures.size() > failure_count_) failure = failures[failure_count_];
+        },
+        true);
+    return failure;
+  }
+
+  void notice(const std::string& text) override { endpoint_.logger().warning(text); }
+
+ private:
+  EndpointCore& endpoint_;
+  size_t failure_count_ = 0;
+};
+
 }  // namespace
 
 Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& endpoint, Store& store,
@@ -107,12 +147,17 @@ Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& end
         "its own after the fork");
   const int64_t timeout_ns =
       options.timeout_ns < 0 ? endpoint.config().timeout_ns : options.timeout_ns;
-  Rendezvous rendezvous{
-      &endpoint,
-      Bootstrap(store, endpoint.engine().clock(),
-                {options.name, rank, rank_count, timeout_ns, options.interrupted}),
-      rank, rank_count, options.title.empty() ? "group " + options.name : options.title};
-  MCCL_RETURN_IF_ERROR(rendezvous.bootstrap.publish(endpoint.record()));
+  const std::string title = options.title.empty() ? "group " + options.name : options.title;
+  // Any number that nobody else has: process ids are random, and the clock moves between two
+  // communicators of one process.
+  const uint64_t meeting = endpoint.record().peer.process_id * 0x9e3779b97f4a7c15ULL +
+                           static_cast<uint64_t>(endpoint.engine().clock().now()) +
+                           endpoint.take_communicator_number();
+  auto host = std::make_unique<RendezvousHost>(endpoint);
+  Bootstrap bootstrap(store, endpoint.engine().clock(), *host,
+                      {options.name, title, rank, rank_count, timeout_ns, options.interrupted});
+  Rendezvous rendezvous{&endpoint, std::move(host), std::move(bootstrap), rank, title};
+  MCCL_RETURN_IF_ERROR(rendezvous.bootstrap.publish(endpoint.record(), meeting));
   return rendezvous;
 }
 
@@ -132,13 +177,7 @@ Result<PlanTable> CommunicatorCore::decide(const EndpointCore& endpoint,
 
 Result<std::unique_ptr<CommunicatorCore>> CommunicatorCore::finish(Rendezvous& rendezvous) {
   EndpointCore& endpoint = *rendezvous.endpoint;
-  // Any number that no other communicator of these processes has: process ids are random, and the
-  // clock moves between two communicators of one process.
-  const uint64_t communicator = endpoint.record().peer.process_id * 0x9e3779b97f4a7c15ULL +
-                                static_cast<uint64_t>(endpoint.engine().clock().now()) +
-                                endpoint.take_communicator_number();
   Result<Agreement> agreement = rendezvous.bootstrap.finish(
-      endpoint.record(), communicator,
       [&](const std::vector<RankRecord>& ranks) { return decide(endpoint, ranks); });
   if (!agreement.is_ok()) return agreement.status();
   std::unique_ptr<CommunicatorCore> core(new CommunicatorCore(
@@ -175,8 +214,10 @@ void CommunicatorCore::open() {
       [&] {
         std::map<uint64_t, EngineMember> members;
         for (size_t rank = 0; rank < ranks.size(); ++rank)
-          members[ranks[rank].peer.process_id] = {static_cast<int>(rank),
-                                                  name_of(static_cast<int>(rank))};
+          members[ranks[rank].peer.process_id] = {
+              static_cast<int>(rank), name_of(static_cast<int>(rank)), ranks[rank].peer};
+        if (rank_ > 0)
+          endpoint_.engine().connect_now(ranks[static_cast<size_t>(control_parent(rank_))].peer);
         group_ = &endpoint_.engine().open_group(agreement_.communicator, title_, std::move(members),
                                                 std::move(words));
         endpoint_.enter(*this);
@@ -210,9 +251,7 @@ int CommunicatorCore::rank_of(uint64_t process) const {
 }
 
 std::string CommunicatorCore::name_of(int rank) const {
-  return fmt::format("rank {} (host {}, pid {})", rank,
-                     agreement_.ranks[static_cast<size_t>(rank)].host_name,
-                     agreement_.ranks[static_cast<size_t>(rank)].pid);
+  return mccl::name_of(rank, agreement_.ranks[static_cast<size_t>(rank)]);
 }
 
 Result<CommunicatorCore::Plan*> CommunicatorCore::find_plan(Collective collective, int64_t bytes) {

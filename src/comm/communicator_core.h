@@ -38,9 +38,9 @@ class CommunicatorCore {
   // Two steps, so that a simulator can let all ranks publish before rank 0 gathers.
   struct Rendezvous {
     EndpointCore* endpoint;
+    std::unique_ptr<BootstrapHost> host;
     Bootstrap bootstrap;
     int rank;
-    int rank_count;
     std::string title;
   };
   static Result<Rendezvous> publish(EndpointCore& endpoint, Store& store, int rank, int rank_count,

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -98,6 +99,9 @@ void EndpointCore::start(WireContext& wires, const Clock& clock, uint64_t proces
   record_.switch_name = config_.switch_name;
   record_.settings = job_settings_text(config_);
   record_.version = kVersion;
+  utsname system{};
+  if (uname(&system) == 0)
+    record_.manifest = {{"operating system", system.sysname}, {"processor", system.machine}};
   engine_ = std::make_unique<Engine>(
       wires, clock, device_, logger_, process_id, token,
       "host " + record_.host_name + ", pid " + std::to_string(record_.pid));
@@ -135,6 +139,8 @@ Result<std::unique_ptr<EndpointCore>> EndpointCore::create(const EndpointOptions
   core->interface_text_ = chosen.value().name + " " + chosen.value().address;
   core->start(*core->own_wires_, *core->own_clock_, make_random_number(), make_random_number(),
               true);
+  std::vector<std::pair<std::string, std::string>>& manifest = core->record_.manifest;
+  manifest.insert(manifest.end(), options.manifest.begin(), options.manifest.end());
   core->start_dumps();
   return core;
 }

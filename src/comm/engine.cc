@@ -1,5 +1,6 @@
 #include "comm/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace mccl {
@@ -110,6 +111,8 @@ EngineGroup& Engine::open_group(uint64_t communicator, std::string title,
   group->members = std::move(members);
   // Peers may have been faster: their messages are parked, their fingerprints are looked at now.
   transport_.visit_links([&](Link& link) {
+    if (link.is_failed() && group->members.contains(link.peer_process()))
+      doubtful_links_.insert(&link);
     link.visit_parked(communicator, [&](const InMessage& message) {
       group->queue.on_message_head(message.sequence, message.fingerprint, link.peer_process());
     });
@@ -172,6 +175,7 @@ void Engine::end_streams(uint64_t communicator, const EngineGroup& group) {
 }
 
 void Engine::settle(uint64_t communicator, EngineGroup& group) {
+  failures_.push_back(group.queue.failure());
   tell_members(communicator, group, group.queue.failure());
   has_news_of_failures_ = true;
   group.queue.keep_waits();
@@ -229,6 +233,28 @@ void Engine::on_match(Link& link, uint64_t communicator, uint64_t offer, const M
   if (!group->members.contains(link.peer_process()))
     return link.refuse("an answer in a communicator of others");
   group->messages.on_match(link, offer, entry);
+}
+
+void Engine::connect_now(const PeerAddress& peer) {
+  (void)transport_.connect(peer, Initiative::Ours);  // an error shows as a lost link or later
+}
+
+std::map<uint64_t, Status> Engine::lost_processes() {
+  std::map<uint64_t, Status> lost;
+  transport_.visit_links([&](const Link& link) {
+    if (link.is_failed() && !transport_.is_forgotten(link))
+      lost[link.peer_process()] = link.failure();
+  });
+  return lost;
+}
+
+void Engine::forget_lost_links() {
+  for (const auto& [process, failure] : lost_processes()) {
+    const bool is_used = std::any_of(groups_.begin(), groups_.end(), [&](const auto& item) {
+      return item.second->members.contains(process);
+    });
+    if (!is_used) transport_.forget(process);
+  }
 }
 
 void Engine::on_probe(Link& link, const FrameHeader& head) {

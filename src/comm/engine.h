@@ -81,6 +81,15 @@ class Engine final : public LinkListener {
   // For devices whose tickets operations await.
   const std::shared_ptr<DeviceBell>& device_bell() const { return device_bell_; }
 
+  // Begins a connection whatever the process ids say; for the control tree.
+  void connect_now(const PeerAddress& peer);
+  // Processes to which connections were made and lost.
+  std::map<uint64_t, Status> lost_processes();
+  // Drops lost connections that no communicator uses, so that they may be made again.
+  void forget_lost_links();
+  // The first errors of communicators, in the order in which they failed.
+  const std::vector<Status>& failures() const { return failures_; }
+
   // What is known of who holds up what `communicator` waits for; empty when nothing is.
   std::string explain_wait(uint64_t communicator) const { return watch_.explain(communicator); }
 
@@ -133,6 +142,7 @@ class Engine final : public LinkListener {
   // Links whose state is to be judged once the lanes have taken what arrived before it changed.
   std::set<Link*> doubtful_links_;
   std::vector<WireEvent> events_;
+  std::vector<Status> failures_;
   uint64_t completed_count_ = 0;
   std::function<void()> on_failure_;
   bool has_news_of_failures_ = false;

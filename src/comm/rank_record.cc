@@ -32,14 +32,12 @@ std::string describe_values(const std::vector<RankRecord>& ranks,
     constexpr size_t kNamedMax = 8;
     std::set<std::string> hosts;
     for (const size_t rank : holders) hosts.insert(ranks[rank].host_name);
-    text += fmt::format("{}\"{}\" on rank{} {}{} (host {}{})", text.empty() ? "" : ", ", value,
-                        holders.size() == 1 ? "" : "s",
-                        fmt::join(holders.begin(),
-                                  holders.begin() + static_cast<long>(
-                                                        std::min(kNamedMax, holders.size())),
-                                  ", "),
-                        holders.size() > kNamedMax ? ", ..." : "", *hosts.begin(),
-                        hosts.size() > 1 ? ", ..." : "");
+    text += fmt::format(
+        "{}\"{}\" on rank{} {}{} (host {}{})", text.empty() ? "" : ", ", value,
+        holders.size() == 1 ? "" : "s",
+        fmt::join(holders.begin(),
+                  holders.begin() + static_cast<long>(std::min(kNamedMax, holders.size())), ", "),
+        holders.size() > kNamedMax ? ", ..." : "", *hosts.begin(), hosts.size() > 1 ? ", ..." : "");
   }
   return text;
 }
@@ -96,8 +94,7 @@ RankRecord record_from(const nlohmann::json& json) {
   record.switch_name = json.at("switch").get<std::string>();
   record.settings = json.at("settings").get<std::string>();
   record.version = json.at("version").get<std::string>();
-  record.manifest =
-      json.at("manifest").get<std::vector<std::pair<std::string, std::string>>>();
+  record.manifest = json.at("manifest").get<std::vector<std::pair<std::string, std::string>>>();
   record.rank_count = json.at("rank_count").get<int>();
   record.title = json.at("title").get<std::string>();
   return record;

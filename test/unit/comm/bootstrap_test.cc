@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "planner/planner.h"
 
@@ -21,9 +25,23 @@ RankRecord record_of(int rank) {
   return record;
 }
 
+// What a rendezvous asked of its endpoint.
+struct Host final : BootstrapHost {
+  void connect(const PeerAddress& peer) override { connected.push_back(peer.process_id); }
+  std::map<uint64_t, Status> lost_processes() override { return lost; }
+  Status failure() override { return failed; }
+  void notice(const std::string& text) override { notices.push_back(text); }
+
+  std::vector<uint64_t> connected;
+  std::map<uint64_t, Status> lost;
+  Status failed;
+  std::vector<std::string> notices;
+};
+
 struct Meeting {
-  Bootstrap bootstrap(int rank, int rank_count) {
-    return Bootstrap(*store, clock, {"world", rank, rank_count, 0, {}});
+  Bootstrap bootstrap(int rank, int rank_count) { return bootstrap(rank, rank_count, "world"); }
+  Bootstrap bootstrap(int rank, int rank_count, const std::string& title) {
+    return Bootstrap(*store, clock, host, {"world", title, rank, rank_count, 0, {}});
   }
   // The table of rank 0 in these tests.
   static Result<PlanTable> decide(const std::vector<RankRecord>& ranks) {
@@ -36,16 +54,17 @@ struct Meeting {
 
   std::shared_ptr<Store> store = make_memory_store();
   ManualClock clock;
+  Host host;
 };
 
 // The Status that both ranks of two end with.
 void expect_both(Meeting& meeting, const RankRecord& first, const RankRecord& second,
                  StatusCode code, const std::string& text) {
   Bootstrap zero = meeting.bootstrap(0, 2), one = meeting.bootstrap(1, 2);
-  ASSERT_TRUE(zero.publish(first).is_ok());
-  ASSERT_TRUE(one.publish(second).is_ok());
-  const Status of_zero = zero.finish(first, 5, &Meeting::decide).status();
-  const Status of_one = one.finish(second, 0, &Meeting::decide).status();
+  ASSERT_TRUE(zero.publish(first, 5).is_ok());
+  ASSERT_TRUE(one.publish(second, 0).is_ok());
+  const Status of_zero = zero.finish(&Meeting::decide).status();
+  const Status of_one = one.finish(&Meeting::decide).status();
   EXPECT_EQ(of_zero.code(), code);
   EXPECT_EQ(of_one.code(), code);
   EXPECT_EQ(of_zero.message(), text);
@@ -63,47 +82,46 @@ TEST(Bootstrap, CountsTheRanksOnTheCoresOfARank) {
 TEST(Bootstrap, GivesEveryRankTheTableOfRankZero) {
   Meeting meeting;
   Bootstrap zero = meeting.bootstrap(0, 2), one = meeting.bootstrap(1, 2);
-  ASSERT_TRUE(zero.publish(record_of(0)).is_ok());
-  ASSERT_TRUE(one.publish(record_of(1)).is_ok());
-  const Result<Agreement> first = zero.finish(record_of(0), 5, &Meeting::decide);
+  ASSERT_TRUE(zero.publish(record_of(0), 5).is_ok());
+  ASSERT_TRUE(one.publish(record_of(1), 0).is_ok());
+  const Result<Agreement> first = zero.finish(&Meeting::decide);
   ASSERT_EQ(first.status().to_string(), "ok");
   int decisions = 0;
-  const Result<Agreement> second =
-      one.finish(record_of(1), 6, [&](const std::vector<RankRecord>& ranks) {
-        ++decisions;
-        return build_plan_table({static_cast<int>(ranks.size()), 2, {0, 1}},
-                                planner_settings(Config{}));
-      });
+  const Result<Agreement> second = one.finish([&](const std::vector<RankRecord>& ranks) {
+    ++decisions;
+    return build_plan_table({static_cast<int>(ranks.size()), 2, {0, 1}},
+                            planner_settings(Config{}));
+  });
   ASSERT_EQ(second.status().to_string(), "ok");
   EXPECT_EQ(decisions, 0);
   EXPECT_EQ(second.value().communicator, 5U);
   EXPECT_TRUE(second.value().table == first.value().table);
   EXPECT_TRUE(second.value().table.is_canonical);
   ASSERT_EQ(second.value().ranks.size(), 2U);
-  EXPECT_TRUE(second.value().ranks[0] == record_of(0));
+  EXPECT_EQ(second.value().ranks[0].peer.process_id, 100U);
+  EXPECT_TRUE(second.value().ranks == first.value().ranks);
 }
 
 TEST(Bootstrap, NamesTheRanksThatDidNotCome) {
   Meeting meeting;
   Bootstrap zero = meeting.bootstrap(0, 4), two = meeting.bootstrap(2, 4);
-  ASSERT_TRUE(zero.publish(record_of(0)).is_ok());
-  ASSERT_TRUE(two.publish(record_of(2)).is_ok());
-  const Status status = zero.finish(record_of(0), 5, &Meeting::decide).status();
+  ASSERT_TRUE(zero.publish(record_of(0), 5).is_ok());
+  ASSERT_TRUE(two.publish(record_of(2), 0).is_ok());
+  const Status status = zero.finish(&Meeting::decide).status();
   EXPECT_EQ(status.code(), StatusCode::Timeout);
   EXPECT_EQ(
       status.message(),
-      "Timed out after 0.0 s waiting for the ranks of \"world\": missing 1, 3 of 4; were they "
-      "started, and do they reach the store?");
+      "Timed out after 0.0 s waiting for ranks 1, 3 of 4 of world; were they started, and do they "
+      "reach the store?");
 }
 
 TEST(Bootstrap, SaysThatRankZeroIsTheOneThatIsMissed) {
   Meeting meeting;
   Bootstrap zero = meeting.bootstrap(0, 2), one = meeting.bootstrap(1, 2);
-  ASSERT_TRUE(zero.publish(record_of(0)).is_ok());
-  ASSERT_TRUE(one.publish(record_of(1)).is_ok());
-  EXPECT_EQ(
-      one.finish(record_of(1), 5, &Meeting::decide).status().message(),
-      "Timed out after 0.0 s: rank 0 has not answered although all 2 ranks of \"world\" came");
+  ASSERT_TRUE(zero.publish(record_of(0), 5).is_ok());
+  ASSERT_TRUE(one.publish(record_of(1), 0).is_ok());
+  EXPECT_EQ(one.finish(&Meeting::decide).status().message(),
+            "Timed out after 0.0 s: rank 0 has not answered although all 2 ranks of world came");
 }
 
 TEST(Bootstrap, RefusesDifferentSettingsAndShowsBoth) {
@@ -111,8 +129,8 @@ TEST(Bootstrap, RefusesDifferentSettingsAndShowsBoth) {
   RankRecord other = record_of(1);
   other.settings = "MCCL_ALGO=all_reduce_ring\nMCCL_PARK_LIMIT=268435456\n";
   expect_both(meeting, record_of(0), other, StatusCode::Mismatch,
-              "rank 0 and rank 1 (host host1) have different settings: \"MCCL_ALGO=\" against "
-              "\"MCCL_ALGO=all_reduce_ring\"; settings of scope job must agree");
+              "the ranks have different values of MCCL_ALGO: \"\" on rank 0 (host host0), "
+              "\"all_reduce_ring\" on rank 1 (host host1); it must be the same on all ranks");
 }
 
 TEST(Bootstrap, CarriesTheSwitchOfEveryRank) {
@@ -121,10 +139,10 @@ TEST(Bootstrap, CarriesTheSwitchOfEveryRank) {
   first.switch_name = "rack 1";
   second.switch_name = "rack-2";
   Bootstrap zero = meeting.bootstrap(0, 2), one = meeting.bootstrap(1, 2);
-  ASSERT_TRUE(zero.publish(first).is_ok());
-  ASSERT_TRUE(one.publish(second).is_ok());
-  ASSERT_EQ(zero.finish(first, 5, &Meeting::decide).status().to_string(), "ok");
-  const Result<Agreement> agreement = one.finish(second, 0, &Meeting::decide);
+  ASSERT_TRUE(zero.publish(first, 5).is_ok());
+  ASSERT_TRUE(one.publish(second, 0).is_ok());
+  ASSERT_EQ(zero.finish(&Meeting::decide).status().to_string(), "ok");
+  const Result<Agreement> agreement = one.finish(&Meeting::decide);
   ASSERT_EQ(agreement.status().to_string(), "ok");
   EXPECT_EQ(agreement.value().ranks[0].switch_name, "rack 1");
   EXPECT_EQ(agreement.value().ranks[1].switch_name, "rack-2");
@@ -135,50 +153,194 @@ TEST(Bootstrap, RefusesRanksOfWhichOnlySomeNameTheirSwitch) {
   RankRecord other = record_of(1);
   other.switch_name = "rack-2";
   expect_both(meeting, record_of(0), other, StatusCode::Mismatch,
-              "rank 0 (host host0) has MCCL_SWITCH=\"\", rank 1 (host host1) has \"rack-2\"; name "
-              "the switch on all ranks or on none");
+              "only some ranks have MCCL_SWITCH: \"\" on rank 0 (host host0), \"rack-2\" on rank 1 "
+              "(host host1); name the switch on all ranks or on none");
 }
 
 TEST(Bootstrap, RefusesDifferentVersions) {
   Meeting meeting;
   RankRecord other = record_of(1);
   other.version = "0.2.0";
-  expect_both(meeting, record_of(0), other, StatusCode::Mismatch,
-              "rank 0 runs mccl 0.1.0, rank 1 (host host1) runs 0.2.0; install the same");
+  expect_both(
+      meeting, record_of(0), other, StatusCode::Mismatch,
+      "the ranks run different versions of mccl: \"0.1.0\" on rank 0 (host host0), \"0.2.0\" on "
+      "rank 1 (host host1); install the same");
 }
 
 TEST(Bootstrap, TellsEveryRankWhyThereIsNoTable) {
   Meeting meeting;
   Bootstrap zero = meeting.bootstrap(0, 2), one = meeting.bootstrap(1, 2);
-  ASSERT_TRUE(zero.publish(record_of(0)).is_ok());
-  ASSERT_TRUE(one.publish(record_of(1)).is_ok());
+  ASSERT_TRUE(zero.publish(record_of(0), 5).is_ok());
+  ASSERT_TRUE(one.publish(record_of(1), 0).is_ok());
   const auto refuse = [](const std::vector<RankRecord>&) -> Result<PlanTable> {
     return Status(StatusCode::Unsupported, "no program");
   };
-  EXPECT_EQ(zero.finish(record_of(0), 5, refuse).status().to_string(), "unsupported: no program");
-  EXPECT_EQ(one.finish(record_of(1), 5, refuse).status().to_string(), "unsupported: no program");
+  EXPECT_EQ(zero.finish(refuse).status().to_string(), "unsupported: no program");
+  EXPECT_EQ(one.finish(refuse).status().to_string(), "unsupported: no program");
+}
+
+TEST(Bootstrap, NamesEveryDifferenceOnce) {
+  std::vector<RankRecord> ranks = {record_of(0), record_of(1), record_of(2)};
+  ranks[1].version = ranks[2].version = "0.2.0";
+  ranks[2].settings = "MCCL_ALGO=\nMCCL_PARK_LIMIT=1\n";
+  EXPECT_EQ(
+      check_records(ranks).message(),
+      "the ranks run different versions of mccl: \"0.1.0\" on rank 0 (host host0), \"0.2.0\" on "
+      "ranks 1, 2 (host host1, ...); install the same; the ranks have different values of "
+      "MCCL_PARK_LIMIT: \"268435456\" on ranks 0, 1 (host host0, ...), \"1\" on rank 2 (host "
+      "host2); it must be the same on all ranks");
+}
+
+TEST(Bootstrap, GivesNoticeOfWhatNeedNotBeEqual) {
+  Meeting meeting;
+  RankRecord first = record_of(0), second = record_of(1);
+  first.manifest = {{"torch", "2.13.0"}, {"processor", "arm64"}};
+  second.manifest = {{"torch", "2.12.1"}, {"processor", "arm64"}};
+  Bootstrap zero = meeting.bootstrap(0, 2), one = meeting.bootstrap(1, 2);
+  ASSERT_TRUE(zero.publish(first, 5).is_ok());
+  ASSERT_TRUE(one.publish(second, 0).is_ok());
+  ASSERT_EQ(zero.finish(&Meeting::decide).status().to_string(), "ok");
+  EXPECT_EQ(
+      meeting.host.notices,
+      (std::vector<std::string>{"torch differs: \"2.13.0\" on rank 0 (host host0), \"2.12.1\" "
+                                "on rank 1 (host host1)"}));
+}
+
+TEST(Bootstrap, RefusesGroupsOfDifferentMembers) {
+  Meeting meeting;
+  Bootstrap zero = meeting.bootstrap(0, 2, "group 1 (global ranks 0, 1)");
+  Bootstrap one = meeting.bootstrap(1, 3, "group 1 (global ranks 0, 1, 2)");
+  ASSERT_TRUE(zero.publish(record_of(0), 5).is_ok());
+  ASSERT_TRUE(one.publish(record_of(1), 0).is_ok());
+  const std::string text =
+      "mismatch: the ranks form different groups: \"group 1 (global ranks 0, 1) of 2 ranks\" on "
+      "rank "
+      "0 (host host0), \"group 1 (global ranks 0, 1, 2) of 3 ranks\" on rank 1 (host host1); all "
+      "members of a group name the same ranks";
+  EXPECT_EQ(zero.finish(&Meeting::decide).status().to_string(), text);
+  EXPECT_EQ(one.finish(&Meeting::decide).status().to_string(), text);
+}
+
+TEST(Bootstrap, ConnectsToTheParentInTheControlTree) {
+  Meeting meeting;
+  std::vector<Bootstrap> ranks;
+  for (int rank = 0; rank < 10; ++rank) {
+    ranks.push_back(meeting.bootstrap(rank, 10));
+    ASSERT_TRUE(ranks.back().publish(record_of(rank), 5).is_ok());
+  }
+  for (Bootstrap& rank : ranks) ASSERT_EQ(rank.finish(&Meeting::decide).status().to_string(), "ok");
+  EXPECT_EQ(meeting.host.connected,
+            (std::vector<uint64_t>{100, 100, 100, 100, 100, 100, 100, 100, 101}));
+}
+
+TEST(Bootstrap, EveryRankHearsOfTheOneThatWasLost) {
+  Meeting meeting;
+  Bootstrap zero = meeting.bootstrap(0, 3), one = meeting.bootstrap(1, 3);
+  ASSERT_TRUE(zero.publish(record_of(0), 5).is_ok());
+  ASSERT_TRUE(one.publish(record_of(1), 0).is_ok());
+  meeting.host.lost[101] = Status(StatusCode::PeerLost, "closed by the peer");
+  const std::string text =
+      "peer lost: lost rank 1 (host host1, pid 0) during the rendezvous of world: closed by the "
+      "peer";
+  const Status of_zero = zero.finish(&Meeting::decide).status();
+  EXPECT_EQ(of_zero.to_string(), text);
+  EXPECT_EQ(of_zero.peer(), 1);
+  meeting.host.lost.clear();
+  const Status of_one = one.finish(&Meeting::decide).status();
+  EXPECT_EQ(of_one.to_string(), text);
+  EXPECT_EQ(of_one.peer(), 1);
+}
+
+TEST(Bootstrap, ACommunicatorThatFailsMeanwhileEndsIt) {
+  Meeting meeting;
+  Bootstrap zero = meeting.bootstrap(0, 2);
+  ASSERT_TRUE(zero.publish(record_of(0), 5).is_ok());
+  meeting.host.failed = Status(StatusCode::PeerLost, "lost rank 1");
+  EXPECT_EQ(zero.finish(&Meeting::decide).status().to_string(), "peer lost: lost rank 1");
+}
+
+// A store keeps the keys of what was before: an agreement, an error, a meeting without a blob.
+TEST(Bootstrap, DoesNotJoinAMeetingThatIsOver) {
+  Meeting meeting;
+  for (const bool has_failed : {false, true}) {
+    Bootstrap zero = meeting.bootstrap(0, 2), one = meeting.bootstrap(1, 2);
+    RankRecord other = record_of(1);
+    if (has_failed) other.version = "0.2.0";
+    ASSERT_TRUE(zero.publish(record_of(0), 5 + (has_failed ? 1 : 0)).is_ok());
+    ASSERT_TRUE(one.publish(other, 0).is_ok());
+    EXPECT_EQ(zero.finish(&Meeting::decide).is_ok(), !has_failed);
+    EXPECT_EQ(one.finish(&Meeting::decide).is_ok(), !has_failed);
+    // Rank 1 comes back before rank 0 has called the next meeting.
+    Bootstrap early = meeting.bootstrap(1, 2);
+    EXPECT_EQ(
+        early.publish(record_of(1), 0).to_string(),
+        "timeout: Timed out after 0.0 s waiting for rank 0 of world; was it started, and does "
+        "it reach the store?");
+  }
+}
+
+TEST(Bootstrap, GoesOverToTheMeetingThatReplacesAnother) {
+  Meeting meeting;
+  // A leader that died before it had everybody.
+  Bootstrap dead = meeting.bootstrap(0, 2);
+  ASSERT_TRUE(dead.publish(record_of(0), 5).is_ok());
+  Bootstrap one(*meeting.store, meeting.clock, meeting.host,
+                {"world", "world", 1, 2, kNsPerSecond, {}});
+  ASSERT_TRUE(one.publish(record_of(1), 0).is_ok());
+  RankRecord again = record_of(0);
+  again.peer.process_id = 200;
+  Bootstrap zero(*meeting.store, meeting.clock, meeting.host,
+                 {"world", "world", 0, 2, kNsPerSecond, {}});
+  ASSERT_TRUE(zero.publish(again, 6).is_ok());
+  std::thread leader([&] { EXPECT_EQ(zero.finish(&Meeting::decide).status().to_string(), "ok"); });
+  const Result<Agreement> agreement = one.finish(&Meeting::decide);
+  leader.join();
+  ASSERT_EQ(agreement.status().to_string(), "ok");
+  EXPECT_EQ(agreement.value().communicator, 6U);
+}
+
+TEST(Bootstrap, TwoLeadersAreAMismatch) {
+  Meeting meeting;
+  Bootstrap first = meeting.bootstrap(0, 2), second = meeting.bootstrap(0, 2);
+  ASSERT_TRUE(first.publish(record_of(0), 5).is_ok());
+  ASSERT_TRUE(second.publish(record_of(0), 6).is_ok());
+  EXPECT_EQ(
+      first.finish(&Meeting::decide).status().to_string(),
+      "mismatch: two processes lead world: this one (pid 0, tcp://10.0.0.1:1) and another; two "
+      "have rank 0, or the ranks name different members for the group");
 }
 
 TEST(Bootstrap, NoticesAnotherProcessInItsPlace) {
   Meeting meeting;
   Bootstrap zero = meeting.bootstrap(0, 2), one = meeting.bootstrap(1, 2);
-  ASSERT_TRUE(zero.publish(record_of(0)).is_ok());
-  ASSERT_TRUE(one.publish(record_of(1)).is_ok());
-  ASSERT_TRUE(zero.finish(record_of(0), 5, &Meeting::decide).is_ok());
-  RankRecord late = record_of(1);
-  late.peer.process_id = 999;
-  EXPECT_EQ(
-      one.finish(late, 5, &Meeting::decide).status().message(),
-      "rank 0 holds another process as rank 1 of \"world\": two processes have the same rank, "
-      "or the store keeps keys of an earlier run");
+  Bootstrap late = meeting.bootstrap(1, 2);
+  RankRecord other = record_of(1);
+  other.peer.process_id = 999;
+  ASSERT_TRUE(zero.publish(record_of(0), 5).is_ok());
+  ASSERT_TRUE(one.publish(record_of(1), 0).is_ok());
+  ASSERT_TRUE(late.publish(other, 0).is_ok());
+  ASSERT_TRUE(zero.finish(&Meeting::decide).is_ok());
+  EXPECT_EQ(one.finish(&Meeting::decide).status().message(),
+            "rank 0 holds another process as rank 1 of world: two processes have the same rank, or "
+            "one has been started again meanwhile");
 }
 
-TEST(Bootstrap, EndsWhenInterrupted) {
+TEST(Bootstrap, EndsWhenInterruptedAndTellsTheOthers) {
   Meeting meeting;
-  Bootstrap zero(*meeting.store, meeting.clock, {"world", 0, 2, kNever / 2, [] { return true; }});
-  ASSERT_TRUE(zero.publish(record_of(0)).is_ok());
-  EXPECT_EQ(zero.finish(record_of(0), 5, &Meeting::decide).status().to_string(),
+  Bootstrap zero(*meeting.store, meeting.clock, meeting.host,
+                 {"world", "world", 0, 2, kNever / 2, [] { return true; }});
+  ASSERT_TRUE(zero.publish(record_of(0), 5).is_ok());
+  Bootstrap one = meeting.bootstrap(1, 2);
+  ASSERT_TRUE(one.publish(record_of(1), 0).is_ok());
+  Bootstrap none = meeting.bootstrap(2, 3);
+  EXPECT_EQ(zero.finish([](const std::vector<RankRecord>&) -> Result<PlanTable> {
+                  return Status(StatusCode::Aborted, "the rendezvous was interrupted");
+                })
+                .status()
+                .to_string(),
             "aborted: the rendezvous was interrupted");
+  EXPECT_EQ(one.finish(&Meeting::decide).status().to_string(),
+            "aborted: rank 0 (host host0, pid 0): the rendezvous was interrupted");
 }
 
 }  // namespace
