@@ -158,7 +158,9 @@ PYBIND11_MODULE(_C, module) {
       .def("explain", &explain, py::arg("collective"), py::arg("bytes"))
       .def("_abort", py::overload_cast<const std::string&>(&Backend::abort),
            py::call_guard<py::gil_scoped_release>(), py::arg("reason"),
-           "Fails the group on all ranks, with a reason that they report. Does not block.");
+           "Fails the group on all ranks, with a reason that they report. Does not block.")
+      .def("write_dump", &Backend::write_dump, py::arg("path"),
+           py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace mccl

@@ -124,12 +124,14 @@ void Bootstrap::give_notice() {
 std::string Bootstrap::missing_text() {
   if (meeting_.empty()) return "rank 0";
   std::string missing;
+  int count = 0;
   for (int rank = 0; rank < options_.rank_count; ++rank) {
     const Result<std::optional<std::string>> value = store_.get(key_of_rank(rank), 0);
     if (value.is_ok() && !value.value().has_value())
-      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+      missing += (count++ == 0 ? "" : ", ") + std::to_string(rank);
   }
-  return missing.empty() ? "" : fmt::format("ranks {} of {}", missing, options_.rank_count);
+  if (count == 0) return {};
+  return fmt::format("rank{} {} of {}", count == 1 ? "" : "s", missing, options_.rank_count);
 }
 
 Status Bootstrap::missing_ranks() {
@@ -182,7 +184,8 @@ Status Bootstrap::look_around(bool* has_new_meeting) {
   if (options_.interrupted && options_.interrupted())
     return Status(StatusCode::Aborted, "the rendezvous was interrupted");
   MCCL_RETURN_IF_ERROR(host_.failure());
-  MCCL_RETURN_IF_ERROR(find_lost());
+  // Judged after what it has left in the store: who gives up says why, and then closes.
+  const Status lost = find_lost();
   const Result<std::optional<std::string>> called = store_.get(key_of_meeting(), 0);
   if (!called.is_ok()) return called.status();
   *has_new_meeting = called.value().has_value() && *called.value() != meeting_;
@@ -195,6 +198,7 @@ Status Bootstrap::look_around(bool* has_new_meeting) {
   const Result<std::optional<std::string>> blob = store_.get(key_of_blob(), 0);
   if (!blob.is_ok()) return blob.status();
   if (blob.value().has_value()) MCCL_RETURN_IF_ERROR(error_of(*blob.value()));
+  MCCL_RETURN_IF_ERROR(lost);
   if (clock_.now() >= deadline_) return missing_ranks();
   give_notice();
   return Status::ok();

@@ -214,8 +214,10 @@ void CommunicatorCore::open() {
       [&] {
         std::map<uint64_t, EngineMember> members;
         for (size_t rank = 0; rank < ranks.size(); ++rank)
-          members[ranks[rank].peer.process_id] = {static_cast<int>(rank),
-                                                  name_of(static_cast<int>(rank))};
+          members[ranks[rank].peer.process_id] = {
+              static_cast<int>(rank), name_of(static_cast<int>(rank)), ranks[rank].peer};
+        if (rank_ > 0)
+          endpoint_.engine().connect_now(ranks[static_cast<size_t>(control_parent(rank_))].peer);
         group_ = &endpoint_.engine().open_group(agreement_.communicator, title_, std::move(members),
                                                 std::move(words));
         endpoint_.enter(*this);

@@ -1,5 +1,6 @@
 #include "comm/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace mccl {
@@ -61,7 +62,7 @@ bool Engine::pass(bool is_idle) {
   }
   has_worked |= transport_.write(is_idle);
   count_completed();
-  tell_of_failures();
+  if (has_news_of_failures_) tell_of_failures();
   return has_worked || !run_queue_.is_empty();
 }
 
@@ -83,12 +84,13 @@ TimeNs Engine::expire() {
     settle(communicator, *group);
     transport_.write(true);  // whoever drives may sleep now: the peers are told before
   }
-  tell_of_failures();
+  if (has_news_of_failures_) tell_of_failures();
   return next;
 }
 
 void Engine::tell_of_failures() {
-  if (std::exchange(has_news_of_failures_, false) && on_failure_) on_failure_();
+  has_news_of_failures_ = false;
+  if (on_failure_) on_failure_();
 }
 
 bool Engine::has_work() const {
@@ -234,18 +236,26 @@ void Engine::on_match(Link& link, uint64_t communicator, uint64_t offer, const M
 }
 
 void Engine::connect_now(const PeerAddress& peer) {
-  (void)transport_.connect(peer);
+  (void)transport_.connect(peer, Initiative::Ours);  // an error shows as a lost link or later
 }
 
 std::map<uint64_t, Status> Engine::lost_processes() {
   std::map<uint64_t, Status> lost;
   transport_.visit_links([&](const Link& link) {
-    if (link.is_failed()) lost[link.peer_process()] = link.failure();
+    if (link.is_failed() && !transport_.is_forgotten(link))
+      lost[link.peer_process()] = link.failure();
   });
   return lost;
 }
 
-void Engine::forget_lost_links() {}
+void Engine::forget_lost_links() {
+  for (const auto& [process, failure] : lost_processes()) {
+    const bool is_used = std::any_of(groups_.begin(), groups_.end(), [&](const auto& item) {
+      return item.second->members.contains(process);
+    });
+    if (!is_used) transport_.forget(process);
+  }
+}
 
 void Engine::on_probe(Link& link, const FrameHeader& head) {
   EngineGroup* group = find_group(head.communicator);

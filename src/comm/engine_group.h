@@ -12,12 +12,14 @@
 #include "runtime/flight_recorder.h"
 #include "runtime/operation_queue.h"
 #include "runtime/point_to_point.h"
+#include "transport/transport.h"
 
 namespace mccl {
 
 struct EngineMember {
   int rank = -1;
   std::string name;  // "rank 3 (host h7, pid 4711)"
+  PeerAddress peer;
 };
 
 struct EngineGroup {

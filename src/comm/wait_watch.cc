@@ -17,20 +17,12 @@ constexpr TimeNs kIntervalMaxNs = 5 * kNsPerSecond;
 // The engine of a living process answers at once, whatever its callers do; a question may wait
 // behind data on a slow link.
 constexpr TimeNs kSilentNs = 2 * kNsPerSecond;
+// What was said is asked for again long before; what nobody repeats does not hold any more.
+constexpr TimeNs kSayingLastsNs = 3 * kIntervalMaxNs;
 // A circle of waits may dissolve by itself when calls are asynchronous.
 constexpr TimeNs kCircleNs = 2 * kNsPerSecond;
 // Then a notice says who is waited for, once per operation.
 constexpr TimeNs kNoticeNs = 30 * kNsPerSecond;
-
-std::string join(std::span<const Holdup> holdups) {
-  constexpr size_t kTextsMax = 4;
-  std::string text;
-  for (size_t index = 0; index < holdups.size(); ++index) {
-    if (index == kTextsMax) return text + fmt::format("; and {} more", holdups.size() - index);
-    text += (index > 0 ? "; " : "") + holdups[index].text;
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -99,22 +91,26 @@ TimeNs WaitWatch::look_at(uint64_t communicator, const EngineGroup& group, Inqui
     inquiry.ask_at = now;
     inquiry.interval = kPatienceNs;
     inquiry.has_told_circle = inquiry.has_told_wait = false;
+    inquiry.said.clear();
   }
   inquiry.wait = std::move(wait);
   const std::vector<uint64_t>& peers = inquiry.wait->peers;
   std::erase_if(inquiry.answers, [&](const auto& answer) {
     return std::find(peers.begin(), peers.end(), answer.first) == peers.end();
   });
+  std::erase_if(inquiry.said,
+                [now](const auto& item) { return item.second.said_at < now - kSayingLastsNs; });
   if (now >= inquiry.ask_at) ask(communicator, group, inquiry, now);
   bool has_news = false;
-  const TimeNs silent_at = note_silence(group, inquiry, now, &has_news);
+  const TimeNs silent_at = note_silence(communicator, group, inquiry, now, &has_news);
   if (has_news) tell_askers(communicator, inquiry);
   const TimeNs waited = now - inquiry.wait->since;
-  if (waited >= kCircleNs && !inquiry.has_told_circle) tell_of_circle(group, inquiry);
+  if (waited >= kCircleNs && !inquiry.has_told_circle) tell_of_circle(communicator, group, inquiry);
   if (waited >= kNoticeNs && !std::exchange(inquiry.has_told_wait, waited >= kNoticeNs))
     logger_.warning(fmt::format("{} has waited for {}: {}", describe_wait(group, *inquiry.wait),
                                 age(inquiry.wait->since), explain(communicator)));
-  return std::min(inquiry.ask_at, silent_at);
+  const TimeNs notice_at = inquiry.wait->since + kNoticeNs;
+  return std::min({inquiry.ask_at, silent_at, notice_at > now ? notice_at : kNever});
 }
 
 void WaitWatch::ask(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry, TimeNs now) {
@@ -124,14 +120,17 @@ void WaitWatch::ask(uint64_t communicator, const EngineGroup& group, Inquiry& in
     // One question at a time: a peer that is stopped finds no heap of them.
     if (answer.asked_at != kNever || link.is_failed() || !group.members.contains(process)) continue;
     answer.asked_at = now;
+    // The peer may never come to the call for which it would connect.
+    if (!link.has_wire())
+      (void)transport_.connect(group.members.at(process).peer, Initiative::Ours);
     link.send_probe(communicator, inquiry.wait->number, inquiry.wait->fingerprint);
   }
   inquiry.ask_at = now + inquiry.interval;
   inquiry.interval = std::min(2 * inquiry.interval, kIntervalMaxNs);
 }
 
-TimeNs WaitWatch::note_silence(const EngineGroup& group, Inquiry& inquiry, TimeNs now,
-                               bool* has_news) {
+TimeNs WaitWatch::note_silence(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry,
+                               TimeNs now, bool* has_news) {
   TimeNs next = kNever;
   for (auto& [process, answer] : inquiry.answers) {
     if (answer.asked_at == kNever || answer.is_silent) continue;
@@ -141,24 +140,33 @@ TimeNs WaitWatch::note_silence(const EngineGroup& group, Inquiry& inquiry, TimeN
     }
     answer.is_silent = true;
     const std::string& name = group.members.at(process).name;
-    const std::string text = transport_.link(process).has_wire()
-                                 ? name + " does not answer: it is stopped or its host sleeps"
-                                 : name + " is not connected yet";
-    answer.holdups = {{process, 0, text}};
+    const bool is_connected = transport_.link(process).has_wire();
+    const auto known = inquiry.said.find({process, communicator});
+    Holdup silent{.process = process, .communicator = communicator};
+    if (known != inquiry.said.end()) silent = known->second;
+    silent.is_silent = true;
+    silent.said_at = now;
+    silent.name = name;
+    silent.text = is_connected ? "it does not answer: it is stopped, or its host sleeps"
+                               : "it is not connected yet";
+    const std::string text = silent.text;
+    note(inquiry, std::move(silent));
     *has_news = true;
-    logger_.warning(fmt::format("{} waits for {}, which has not answered for {}",
-                                describe_wait(group, *inquiry.wait), text, age(answer.asked_at)));
+    logger_.warning(fmt::format("{} waits for {} for {}: {}", describe_wait(group, *inquiry.wait),
+                                name, age(inquiry.wait->since), text));
   }
   return next;
 }
 
-void WaitWatch::tell_of_circle(const EngineGroup& group, Inquiry& inquiry) const {
-  const std::vector<Holdup> circle =
-      find_circle(transport_.process_id(), inquiry.wait->peers, collect(inquiry));
+void WaitWatch::tell_of_circle(uint64_t communicator, const EngineGroup& group,
+                               Inquiry& inquiry) const {
+  const std::vector<Holdup> circle = find_circle(transport_.process_id(), inquiry.wait->peers,
+                                                 find_holdups(communicator, inquiry));
   if (circle.empty()) return;
   inquiry.has_told_circle = true;
-  logger_.warning(fmt::format("the ranks wait in a circle: {} {}, and {}", own_name(group),
-                              "waits in " + describe_wait(group, *inquiry.wait), join(circle)));
+  logger_.warning(fmt::format("the ranks wait in a circle: {} waits in {}, and {}", own_name(group),
+                              describe_wait(group, *inquiry.wait),
+                              describe(group, *inquiry.wait, communicator, circle)));
 }
 
 std::string WaitWatch::describe_wait(const EngineGroup& group, const Wait& wait) const {
@@ -167,101 +175,147 @@ std::string WaitWatch::describe_wait(const EngineGroup& group, const Wait& wait)
                      group.title);
 }
 
-// Each process once; what others say of this one is left out.
-std::vector<Holdup> WaitWatch::collect(const Inquiry& inquiry) const {
-  std::vector<Holdup> all;
-  for (const auto& [process, answer] : inquiry.answers)
-    for (const Holdup& holdup : answer.holdups) {
-      const bool is_known = std::any_of(
-          all.begin(), all.end(), [&](const Holdup& one) { return one.process == holdup.process; });
-      if (!is_known && holdup.process != transport_.process_id()) all.push_back(holdup);
-    }
-  return all;
+std::string WaitWatch::describe(const EngineGroup& group, const Wait& wait, uint64_t communicator,
+                                const std::vector<Holdup>& holdups) const {
+  constexpr size_t kTextsMax = 4;
+  std::string text;
+  for (size_t index = 0; index < holdups.size(); ++index) {
+    const Holdup& holdup = holdups[index];
+    if (index == kTextsMax) return text + fmt::format("; and {} more", holdups.size() - index);
+    text += (index > 0 ? "; " : "") + holdup.name;
+    const bool is_absent = holdup.communicator == communicator && wait.number != kMessageWait &&
+                           holdup.posted_count <= wait.number && !holdup.is_silent;
+    if (is_absent)
+      text += fmt::format(" has not made operation {} of {}", wait.number, group.title);
+    text += (is_absent ? "; " : ": ") + holdup.text;
+  }
+  return text;
 }
 
-Holdup WaitWatch::describe_absence(const EngineGroup& group, uint64_t number) const {
+void WaitWatch::note(Inquiry& inquiry, Holdup holdup) const {
+  if (holdup.process == transport_.process_id()) return;
+  const auto [known, is_new] =
+      inquiry.said.try_emplace({holdup.process, holdup.communicator}, holdup);
+  if (is_new || known->second.is_later_than(holdup)) return;
+  if (holdup.is_later_than(known->second) || holdup.said_at > known->second.said_at)
+    known->second = std::move(holdup);
+}
+
+std::vector<Holdup> WaitWatch::find_holdups(uint64_t communicator, const Inquiry& inquiry) const {
+  std::vector<Holdup> holdups;
+  for (const auto& [key, holdup] : inquiry.said)
+    if (holdup.communicator != communicator || holdup.holds(inquiry.wait->number))
+      holdups.push_back(holdup);
+  return holdups;
+}
+
+void WaitWatch::describe_absence(const EngineGroup& group, uint64_t communicator,
+                                 Holdup& holdup) const {
   const uint64_t posted = group.queue.posted_count();
-  Holdup holdup{transport_.process_id(), 0, own_name(group)};
-  if (number != kMessageWait)
-    holdup.text += fmt::format(" has not made operation {} of {}", number, group.title);
-  else
-    holdup.text += " has not come to the message";
-  if (posted == 0)
-    holdup.text += "; it has made no call yet";
-  else
-    holdup.text += fmt::format("; its last call was {} ({}), {} ago, {}", posted - 1,
-                               describe_call(group.recorder.fingerprint(posted - 1)),
-                               age(group.queue.posted_at()),
-                               group.queue.in_flight_count() == 0 ? "complete" : "not complete");
-  for (const auto& [communicator, inquiry] : inquiries_) {
-    if (!inquiry.wait || inquiry.wait->peers.empty()) continue;
-    const auto other = groups_.find(communicator);
-    if (other == groups_.end()) continue;
+  holdup.text = posted == 0
+                    ? "it has made no call yet"
+                    : fmt::format("its last call was {} ({}), {} ago, {}", posted - 1,
+                                  describe_call(group.recorder.fingerprint(posted - 1)),
+                                  age(group.queue.posted_at()),
+                                  group.queue.in_flight_count() == 0 ? "complete" : "not complete");
+  for (const auto& [other, inquiry] : inquiries_) {
+    if (other == communicator || !inquiry.wait || inquiry.wait->peers.empty()) continue;
+    const auto found = groups_.find(other);
+    if (found == groups_.end()) continue;
     holdup.waits_for = inquiry.wait->peers.front();
-    const auto member = other->second->members.find(holdup.waits_for);
+    const auto member = found->second->members.find(holdup.waits_for);
     holdup.text += fmt::format(
         "; it waits for {} in {}",
-        member == other->second->members.end() ? "another process" : member->second.name,
-        describe_wait(*other->second, *inquiry.wait));
-    break;
+        member == found->second->members.end() ? "another process" : member->second.name,
+        describe_wait(*found->second, *inquiry.wait));
+    return;
   }
-  return holdup;
 }
 
-std::vector<Holdup> WaitWatch::make_report(const EngineGroup* group, uint64_t number) const {
-  if (group == nullptr)
-    return {{transport_.process_id(), 0,
-             "the process on " + process_name_ + " has not made this group yet, or has left it"}};
-  std::vector<Holdup> report;
-  const auto add_all = [&](const Inquiry& inquiry) {
-    for (Holdup& holdup : collect(inquiry))
-      if (report.size() < kHoldupsMax) report.push_back(std::move(holdup));
+// The words are made anew, the version only when something else has changed.
+const Holdup& WaitWatch::speak(uint64_t communicator, const EngineGroup& group) {
+  Inquiry& inquiry = inquiries_[communicator];
+  Holdup next{.process = transport_.process_id(),
+              .communicator = communicator,
+              .version = inquiry.own.version,
+              .posted_count = group.queue.posted_count(),
+              .said_at = clock_.now(),
+              .name = own_name(group)};
+  const std::optional<Wait> wait = find_wait(group);
+  next.is_busy = wait && wait->peers.empty() && !wait->own_reason.empty();
+  if (next.is_busy)
+    next.text = "it waits for " + wait->own_reason;
+  else
+    describe_absence(group, communicator, next);
+  const Holdup& last = inquiry.own;
+  if (last.process == 0 || last.posted_count != next.posted_count ||
+      last.waits_for != next.waits_for || last.is_busy != next.is_busy)
+    ++next.version;
+  inquiry.own = std::move(next);
+  return inquiry.own;
+}
+
+std::vector<Holdup> WaitWatch::make_report(uint64_t communicator, const EngineGroup& group,
+                                           uint64_t number) {
+  std::vector<Holdup> report = {speak(communicator, group)};
+  const bool is_absent = number == kMessageWait || number >= group.queue.posted_count();
+  const auto add = [&](const Holdup& holdup) {
+    if (report.size() < kHoldupsMax) report.push_back(holdup);
   };
-  if (number == kMessageWait || number >= group->queue.posted_count()) {
-    report.push_back(describe_absence(*group, number));
-    for (const auto& [communicator, inquiry] : inquiries_)
-      if (inquiry.wait) add_all(inquiry);
-    return report;
+  for (const auto& [other, inquiry] : inquiries_) {
+    if (!inquiry.wait) continue;
+    // Of the communicator that was asked about everything, so that what is over is known to be.
+    if (other == communicator) {
+      for (const auto& [key, holdup] : inquiry.said)
+        if (holdup.holds(number)) add(holdup);
+      for (const auto& [key, holdup] : inquiry.said)
+        if (!holdup.holds(number)) add(holdup);
+    } else if (is_absent) {
+      // This rank is absent because of what it waits for elsewhere.
+      for (const Holdup& holdup : find_holdups(other, inquiry)) add(holdup);
+    }
   }
-  const std::optional<Wait> wait = find_wait(*group);
-  if (!wait || wait->number > number) return report;
-  if (wait->peers.empty() && !wait->own_reason.empty())
-    report.push_back(
-        {transport_.process_id(), 0, own_name(*group) + " waits for " + wait->own_reason});
-  for (const auto& [communicator, inquiry] : inquiries_)
-    if (inquiry.wait && groups_.contains(communicator) && groups_.at(communicator).get() == group)
-      add_all(inquiry);
   return report;
 }
 
-WaitWatch::Shape WaitWatch::shape_of(std::span<const Holdup> holdups) {
-  Shape shape;
-  for (const Holdup& holdup : holdups) shape.emplace_back(holdup.process, holdup.waits_for);
-  return shape;
-}
-
 void WaitWatch::on_probe(Link& link, const FrameHeader& head, EngineGroup* group) {
-  const std::vector<Holdup> report = make_report(group, head.sequence);
-  link.send_report(head.communicator, head.sequence, write_report(report));
-  if (group != nullptr && head.sequence != kMessageWait)
-    inquiries_[head.communicator].askers[link.peer_process()] = {head.sequence, shape_of(report)};
+  const uint64_t communicator = head.communicator;
+  if (group == nullptr) {
+    const Holdup absent{.process = transport_.process_id(),
+                        .communicator = communicator,
+                        .said_at = clock_.now(),
+                        .name = "the process on " + process_name_,
+                        .text = "it has not made this group yet, or has left it"};
+    return link.send_report(communicator, head.sequence, write_report({&absent, 1}, clock_.now()));
+  }
+  const std::vector<Holdup> report = make_report(communicator, *group, head.sequence);
+  link.send_report(communicator, head.sequence, write_report(report, clock_.now()));
+  if (head.sequence == kMessageWait) return;
+  Asker& asker = inquiries_[communicator].askers[link.peer_process()];
+  asker.number = head.sequence;
+  for (const Holdup& holdup : report)
+    asker.told[{holdup.process, holdup.communicator}] = {holdup.version, holdup.is_silent};
 }
 
 bool WaitWatch::on_report(Link& link, uint64_t communicator, std::span<const std::byte> report) {
-  std::optional<std::vector<Holdup>> holdups = parse_report(report);
+  std::optional<std::vector<Holdup>> holdups = parse_report(report, clock_.now());
   if (!holdups) return false;
   const auto found = inquiries_.find(communicator);
   const auto group = groups_.find(communicator);
   if (found == inquiries_.end() || group == groups_.end()) return true;
-  const auto answer = found->second.answers.find(link.peer_process());
-  if (answer == found->second.answers.end()) return true;
-  if (answer->second.is_silent)
+  Inquiry& inquiry = found->second;
+  const auto answer = inquiry.answers.find(link.peer_process());
+  if (answer == inquiry.answers.end()) return true;
+  if (answer->second.is_silent) {
+    inquiry.said.erase({link.peer_process(), communicator});
     logger_.warning(fmt::format("{} answers again, after {}",
                                 group->second->members.at(link.peer_process()).name,
                                 age(answer->second.asked_at)));
-  answer->second = {kNever, false, std::move(*holdups)};
+  }
+  answer->second = {};
+  for (Holdup& holdup : *holdups) note(inquiry, std::move(holdup));
   // Whoever asked about another group may wait for this rank because this rank waits here.
-  for (auto& [other, inquiry] : inquiries_) tell_askers(other, inquiry);
+  for (auto& [other, one] : inquiries_) tell_askers(other, one);
   return true;
 }
 
@@ -275,12 +329,20 @@ void WaitWatch::tell_askers(uint64_t communicator, Inquiry& inquiry) {
     return number < queue.posted_count() && is_over;
   });
   for (auto& [process, asker] : inquiry.askers) {
-    const std::vector<Holdup> report = make_report(group->second.get(), asker.number);
-    Shape shape = shape_of(report);
-    if (shape == asker.told) continue;
+    const std::vector<Holdup> report = make_report(communicator, *group->second, asker.number);
+    std::vector<Holdup> news;
+    for (const Holdup& holdup : report) {
+      if (holdup.process == process) continue;
+      const std::pair version{holdup.version, holdup.is_silent};
+      const auto [told, is_new] =
+          asker.told.try_emplace({holdup.process, holdup.communicator}, version);
+      if (!is_new && told->second >= version) continue;
+      told->second = version;
+      news.push_back(holdup);
+    }
     Link& link = transport_.link(process);
-    if (!link.is_failed()) link.send_report(communicator, asker.number, write_report(report));
-    asker.told = std::move(shape);
+    if (!news.empty() && !link.is_failed())
+      link.send_report(communicator, asker.number, write_report(news, clock_.now()));
   }
 }
 
@@ -288,18 +350,24 @@ std::string WaitWatch::explain(uint64_t communicator) const {
   const auto found = inquiries_.find(communicator);
   const auto group = groups_.find(communicator);
   if (found == inquiries_.end() || group == groups_.end() || !found->second.wait) return {};
-  const Inquiry& inquiry = found->second;
-  std::vector<Holdup> holdups = collect(inquiry);
+  return explain(communicator, *group->second, found->second);
+}
+
+std::string WaitWatch::explain(uint64_t communicator, const EngineGroup& group,
+                               const Inquiry& inquiry) const {
+  std::vector<Holdup> holdups = find_holdups(communicator, inquiry);
   const std::vector<Holdup> circle =
       find_circle(transport_.process_id(), inquiry.wait->peers, holdups);
-  if (!circle.empty()) return "the ranks wait in a circle: " + join(circle);
+  if (!circle.empty())
+    return "the ranks wait in a circle: " + describe(group, *inquiry.wait, communicator, circle);
+  std::erase_if(holdups, [&](const Holdup& holdup) { return holdup.communicator != communicator; });
   for (const auto& [process, answer] : inquiry.answers)
     if (answer.asked_at != kNever && !answer.is_silent)
-      holdups.push_back(
-          {process, 0,
-           fmt::format("{} has not answered for {}", group->second->members.at(process).name,
-                       age(answer.asked_at))});
-  return join(holdups);
+      holdups.push_back({.process = process,
+                         .is_silent = true,
+                         .name = group.members.at(process).name,
+                         .text = "it has not answered for " + age(answer.asked_at)});
+  return describe(group, *inquiry.wait, communicator, holdups);
 }
 
 }  // namespace mccl

@@ -59,13 +59,14 @@ class WaitWatch {
   struct Answer {
     TimeNs asked_at = kNever;  // kNever: answered
     bool is_silent = false;
-    std::vector<Holdup> holdups;
   };
-  // Who holds whom up, without the words, which change as time passes.
-  using Shape = std::vector<std::pair<uint64_t, uint64_t>>;
+  // By process and communicator.
+  using Sayings = std::map<std::pair<uint64_t, uint64_t>, Holdup>;
+  // What an asker knows: the version of each saying, and whether it says that nobody answers.
+  using Told = std::map<std::pair<uint64_t, uint64_t>, std::pair<uint64_t, bool>>;
   struct Asker {
     uint64_t number = 0;
-    Shape told;
+    Told told;
   };
   struct Inquiry {
     std::optional<Wait> wait;
@@ -74,19 +75,31 @@ class WaitWatch {
     bool has_told_circle = false;
     bool has_told_wait = false;
     std::map<uint64_t, Answer> answers;  // by process
+    Sayings said;                        // by others
     std::map<uint64_t, Asker> askers;    // by process: they are told when the answer changes
+    Holdup own;                          // what this process last said of itself
   };
 
   std::optional<Wait> find_wait(const EngineGroup& group) const;
   TimeNs look_at(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry, TimeNs now);
   void ask(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry, TimeNs now);
-  TimeNs note_silence(const EngineGroup& group, Inquiry& inquiry, TimeNs now, bool* has_news);
-  void tell_of_circle(const EngineGroup& group, Inquiry& inquiry) const;
-  std::vector<Holdup> collect(const Inquiry& inquiry) const;
-  static Shape shape_of(std::span<const Holdup> holdups);
-  std::vector<Holdup> make_report(const EngineGroup* group, uint64_t number) const;
-  Holdup describe_absence(const EngineGroup& group, uint64_t number) const;
+  TimeNs note_silence(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry, TimeNs now,
+                      bool* has_news);
+  void tell_of_circle(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry) const;
+  // Takes what was said, unless something later is known.
+  void note(Inquiry& inquiry, Holdup holdup) const;
+  // What is said of others and keeps this rank waiting; and what is said of communicators that
+  // those wait in.
+  std::vector<Holdup> find_holdups(uint64_t communicator, const Inquiry& inquiry) const;
+  std::vector<Holdup> make_report(uint64_t communicator, const EngineGroup& group, uint64_t number);
+  const Holdup& speak(uint64_t communicator, const EngineGroup& group);
+  void describe_absence(const EngineGroup& group, uint64_t communicator, Holdup& holdup) const;
   void tell_askers(uint64_t communicator, Inquiry& inquiry);
+  std::string explain(uint64_t communicator, const EngineGroup& group,
+                      const Inquiry& inquiry) const;
+  // "rank 2 (host h7, pid 4711) has not made operation 12 of group world; its last call ..."
+  std::string describe(const EngineGroup& group, const Wait& wait, uint64_t communicator,
+                       const std::vector<Holdup>& holdups) const;
   std::string describe_wait(const EngineGroup& group, const Wait& wait) const;
   std::string own_name(const EngineGroup& group) const;
   std::string age(TimeNs since) const;

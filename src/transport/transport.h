@@ -41,6 +41,13 @@ class Transport final : private GateOwner {
   // fails later fails the link.
   Status connect(const PeerAddress& peer, Initiative initiative = Initiative::SmallerId);
 
+  // The next link() to this process is a new one. The lost one stays for whoever refers to it.
+  void forget(uint64_t process_id) { link_of_process_.erase(process_id); }
+  bool is_forgotten(const Link& link) const {
+    const auto found = link_of_process_.find(link.peer_process());
+    return found == link_of_process_.end() || found->second != &link;
+  }
+
   // Handles readiness from WireContext::poll.
   void handle(const std::vector<WireEvent>& events, TimeNs now);
 

@@ -93,7 +93,7 @@ def test_a_rank_that_never_comes_is_named_at_the_timeout():
     for outcome in outcomes:
         elapsed, text = outcome.value
         assert re.search(r" (Timed out|closed|timeout) ", text), text
-        assert 'waiting for the ranks of "world": missing 2 of 4' in text
+        assert 'waiting for rank 2 of 4 of group' in text
         assert elapsed >= 1.0
 
 
