@@ -44,6 +44,15 @@ def await_event(store: dist.Store, name: str) -> None:
     store.wait([event_key(name)], datetime.timedelta(seconds=GROUP_TIMEOUT_S))
 
 
+def await_record(store: dist.Store, prefix: str, rank: int) -> None:
+    """Until that rank takes part in the meeting of the world that has this prefix."""
+    root = f"{prefix}/0//cpu//mccl/world"
+    limit = datetime.timedelta(seconds=GROUP_TIMEOUT_S)
+    store.wait([f"{root}/meeting"], limit)
+    meeting = store.get(f"{root}/meeting").decode()
+    store.wait([f"{root}/{meeting}/rank/{rank}"], limit)
+
+
 def await_all(store: dist.Store, rank: int, rank_count: int) -> None:
     """A barrier of the back end is not enough: it may be over here and still under way elsewhere."""
     tell_event(store, f"here/{rank}")

@@ -25,6 +25,8 @@ import time
 
 import torch.distributed as dist
 
+import exit_jobs
+
 END_TIMEOUT_S = 60.0
 FOLDER = pathlib.Path(__file__).parent
 
@@ -94,10 +96,9 @@ class Scripts:
                                     "TEST_WORLD": str(self.world_count),
                                     "MCCL_DUMP_DIR": "off", **(environment or {})}}
             self.starter.stdin.write(json.dumps(task).encode() + b"\n")
-            event = self._next_event(time.monotonic() + END_TIMEOUT_S)
-            while "started" not in event:
-                event = self._next_event(time.monotonic() + END_TIMEOUT_S)
-            script.process_id = event["started"]
+            deadline = time.monotonic() + END_TIMEOUT_S
+            while not script.process_id:
+                script.process_id = self._next_event(deadline).get("started", 0)
         return self.scripts
 
     def await_event(self, name: str, timeout_s: float = END_TIMEOUT_S) -> str:
@@ -111,11 +112,7 @@ class Scripts:
 
     def await_record(self, rank: int) -> None:
         """Until that rank takes part in the meeting of its world."""
-        root = f"world/{self.world_count}/0//cpu//mccl/world"
-        limit = datetime.timedelta(seconds=END_TIMEOUT_S)
-        self.store.wait([f"{root}/meeting"], limit)
-        meeting = self.store.get(f"{root}/meeting").decode()
-        self.store.wait([f"{root}/{meeting}/rank/{rank}"], limit)
+        exit_jobs.await_record(self.store, f"world/{self.world_count}", rank)
 
     def tell_event(self, name: str, value: str = "") -> None:
         self.store.set(f"event/{self.world_count}/{name}", value)
@@ -124,10 +121,7 @@ class Scripts:
         """Until those (all of them) have ended; an AssertionError with their stacks after that."""
         deadline = time.monotonic() + timeout_s
         while any(script.status is None for script in scripts or self.scripts):
-            event = self._next_event(deadline)
-            for script in self.scripts:
-                if script.process_id == event.get("ended"):
-                    script.status = event["status"]
+            self._next_event(deadline)
 
     def _next_event(self, deadline: float) -> dict:
         while b"\n" not in self.received:
@@ -137,7 +131,11 @@ class Scripts:
                 raise AssertionError(self._stacks("a rank has not ended in time"))
             self.received += data
         line, _, self.received = self.received.partition(b"\n")
-        return json.loads(line)
+        event = json.loads(line)
+        for script in self.scripts:
+            if script.process_id == event.get("ended"):
+                script.status = event["status"]
+        return event
 
     def _stacks(self, reason: str) -> str:
         late = [script for script in self.scripts if script.status is None]
