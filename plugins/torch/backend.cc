@@ -281,4 +281,10 @@ std::string Backend::explain(Collective collective, int64_t bytes) {
   return check_living().communicator->explain(collective, bytes);
 }
 
+std::string Backend::write_dump(const std::string& path) {
+  Result<std::string> written = check_living().shared->endpoint->write_dump(path);
+  throw_unless_ok(written.status());
+  return std::move(written).value();
+}
+
 }  // namespace mccl

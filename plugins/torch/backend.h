@@ -121,6 +121,8 @@ class Backend final : public c10d::Backend {
   StagingStats staging_stats() const { return {staged_calls_, staged_bytes_}; }
   HandOffStats hand_off_stats() const { return device_works_->stats(); }
   std::string explain(Collective collective, int64_t bytes);
+  // Of the whole process: Endpoint::write_dump.
+  std::string write_dump(const std::string& path);
 
  private:
   using TorchWorkPointer = c10::intrusive_ptr<TorchWork>;

@@ -136,7 +136,9 @@ PYBIND11_MODULE(_C, module) {
              }
              return to_dict(stats, self.staging_stats(), self.hand_off_stats());
            })
-      .def("explain", &explain, py::arg("collective"), py::arg("bytes"));
+      .def("explain", &explain, py::arg("collective"), py::arg("bytes"))
+      .def("write_dump", &Backend::write_dump, py::arg("path"),
+           py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace mccl

@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 # Tells this package from another one that is imported as `mccl`.
 __distribution__ = "torch-mccl"
 
-__all__ = ["create_backend", "explain", "stats"]
+__all__ = ["create_backend", "dump", "explain", "stats"]
 
 # Held here because torch keeps the C++ object only; what a destroyed group leaves is small.
 _living: "set[Any]" = set()
@@ -60,7 +60,8 @@ def create_backend(options, backend_options=None):
     own = backend_options if isinstance(backend_options, native.Options) else native.Options()
     timeout = options.timeout
     own._timeout = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
-    own.global_ranks_in_group = options.global_ranks_in_group  # for messages
+    own.group_name = options.group_id  # for messages, like the next
+    own.global_ranks_in_group = options.global_ranks_in_group
     backend = native.Backend(
         options.store,
         options.group_rank,
@@ -113,6 +114,15 @@ def stats(group=None) -> dict:
 def explain(collective: str, bytes: int, group=None) -> str:
     """Which program would serve a call of `bytes` bytes, and why each other candidate would not."""
     return _backend_of(group).explain(collective, bytes)
+
+
+def dump(path: "str | None" = None) -> str:
+    """Writes what this process's groups have done last, for `mccl dump PATH...`; returns the path.
+
+    Without `path` it is HOST-PID.json in the directory of MCCL_DUMP_DIR. The same is written when a
+    group fails, and on SIGUSR1 unless the program handles that itself.
+    """
+    return _backend_of(None).write_dump("" if path is None else str(path))
 
 
 mccl_entry_point.register()

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <latch>
 #include <utility>
 
 #include "base/check.h"
@@ -100,7 +101,14 @@ DumpThread::DumpThread(DumpFile file, const Logger& logger, std::function<Proces
   has_signal_ = take_signal(pipe_.in);
   if (!has_signal_)
     logger_.debug("SIGUSR1 is handled already and is left alone; `mccl dump PID` needs it");
-  thread_ = std::thread([this] { run(); });
+  // Whoever looks for the thread by its name finds it as soon as the signal is taken.
+  std::latch is_named(1);
+  thread_ = std::thread([this, &is_named] {
+    name_this_thread(has_signal_ ? kDumpThreadName : "mccl-dump-file");
+    is_named.count_down();
+    run();
+  });
+  is_named.wait();
 }
 
 DumpThread::~DumpThread() {
@@ -128,7 +136,6 @@ void DumpThread::hand_over(ProcessDump dump, std::vector<std::string> failures) 
 }
 
 void DumpThread::run() {
-  name_this_thread("mccl-dump");
   char what = kFailure;
   while (what != kEnd) {
     const ssize_t count = read(pipe_.out, &what, 1);

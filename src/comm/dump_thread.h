@@ -18,6 +18,9 @@
 
 namespace mccl {
 
+// Of the thread of a process that answers SIGUSR1: `mccl dump PID` looks for it.
+constexpr const char* kDumpThreadName = "mccl-dump";
+
 class DumpThread {
  public:
   // `take` makes a dump for SIGUSR1, on the thread; it may block. Network: no descriptor is left.

@@ -62,7 +62,7 @@ bool Engine::pass(bool is_idle) {
   }
   has_worked |= transport_.write(is_idle);
   count_completed();
-  tell_of_failures();
+  if (has_news_of_failures_) tell_of_failures();
   return has_worked || !run_queue_.is_empty();
 }
 
@@ -84,12 +84,13 @@ TimeNs Engine::expire() {
     settle(communicator, *group);
     transport_.write(true);  // whoever drives may sleep now: the peers are told before
   }
-  tell_of_failures();
+  if (has_news_of_failures_) tell_of_failures();
   return next;
 }
 
 void Engine::tell_of_failures() {
-  if (std::exchange(has_news_of_failures_, false) && on_failure_) on_failure_();
+  has_news_of_failures_ = false;
+  if (on_failure_) on_failure_();
 }
 
 bool Engine::has_work() const {

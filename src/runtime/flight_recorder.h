@@ -1,8 +1,8 @@
 // The last operations and messages of one communicator, always kept: what happened before a failure
 // or a hang (dumps: src/comm/dump.h), and the fingerprints of law L9.
 //
-// Two rings, each allocated once; a record costs a few stores and, when it starts and ends, a look
-// at the clock. Everything belongs to the engine: one thread at a time, nothing blocks.
+// Two rings, each allocated once; a record costs a few stores and, when it has waited or ends, a
+// look at the clock. Everything belongs to the engine: one thread at a time, nothing blocks.
 #pragma once
 
 #include <cstddef>
@@ -88,6 +88,10 @@ class FlightRecorder {
   const Fingerprint& fingerprint(uint64_t sequence) const {
     return operation(sequence).fingerprint;
   }
+  // Null unless it is recorded.
+  const Fingerprint* find_fingerprint(uint64_t sequence) const {
+    return is_recorded(sequence) ? &operations_[sequence % kRecorded].fingerprint : nullptr;
+  }
 
   // The next message; returns its number. The recorder fills in the number.
   uint64_t post_message(const MessageRecord& record);
@@ -112,8 +116,9 @@ class FlightRecorder {
     return number < message_count_ && message_count_ - number <= kRecorded;
   }
   void start(CallRecord& record) {
+    // What waited for nothing starts when it is posted: the clock need not be asked.
+    record.started_at = record.state == CallState::Running ? record.posted_at : clock_.now();
     record.state = CallState::Running;
-    record.started_at = clock_.now();
   }
   void end(CallRecord& record, CallState state) {
     if (state == CallState::Failed) record.failed_in = record.state;

@@ -119,9 +119,9 @@ void OperationQueue::on_message_head(uint64_t sequence, const Fingerprint& finge
       fail(words_.mismatch(sequence, head->second.fingerprint, fingerprint, peer_process));
     return;
   }
-  if (!recorder_.is_recorded(sequence)) return;
-  const Fingerprint& local = recorder_.fingerprint(sequence);
-  if (local != fingerprint) fail(words_.mismatch(sequence, local, fingerprint, peer_process));
+  const Fingerprint* local = recorder_.find_fingerprint(sequence);
+  if (local != nullptr && *local != fingerprint)
+    fail(words_.mismatch(sequence, *local, fingerprint, peer_process));
 }
 
 void OperationQueue::on_operation_finished(Operation& operation) {

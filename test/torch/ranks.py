@@ -133,6 +133,7 @@ def _run_child(meeting: Meeting, pipe, output: str, environment: dict, initialis
     faulthandler.enable(file=2)
     faulthandler.register(signal.SIGUSR1, file=2, all_threads=True)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault("MCCL_DUMP_DIR", str(pathlib.Path(output).parent / "dumps"))
     os.environ.update(environment)
     torch.set_num_threads(1)
     is_ready = not initialises
