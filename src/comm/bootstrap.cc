@@ -184,7 +184,13 @@ Status Bootstrap::look_around(bool* has_new_meeting) {
   if (options_.interrupted && options_.interrupted())
     return Status(StatusCode::Aborted, "the rendezvous was interrupted");
   MCCL_RETURN_IF_ERROR(host_.failure());
-  MCCL_RETURN_IF_ERROR(find_lost());
+  const Status lost = find_lost();
+  if (!lost.is_ok()) {
+    // Whoever gives up says so before it goes.
+    const Result<std::optional<std::string>> blob = store_.get(key_of_blob(), 0);
+    if (blob.is_ok() && blob.value().has_value()) MCCL_RETURN_IF_ERROR(error_of(*blob.value()));
+    return lost;
+  }
   const Result<std::optional<std::string>> called = store_.get(key_of_meeting(), 0);
   if (!called.is_ok()) return called.status();
   *has_new_meeting = called.value().has_value() && *called.value() != meeting_;
