@@ -184,8 +184,13 @@ Status Bootstrap::look_around(bool* has_new_meeting) {
   if (options_.interrupted && options_.interrupted())
     return Status(StatusCode::Aborted, "the rendezvous was interrupted");
   MCCL_RETURN_IF_ERROR(host_.failure());
-  // Judged after what it has left in the store: who gives up says why, and then closes.
   const Status lost = find_lost();
+  if (!lost.is_ok()) {
+    // Whoever gives up says so before it goes.
+    const Result<std::optional<std::string>> blob = store_.get(key_of_blob(), 0);
+    if (blob.is_ok() && blob.value().has_value()) MCCL_RETURN_IF_ERROR(error_of(*blob.value()));
+    return lost;
+  }
   const Result<std::optional<std::string>> called = store_.get(key_of_meeting(), 0);
   if (!called.is_ok()) return called.status();
   *has_new_meeting = called.value().has_value() && *called.value() != meeting_;
@@ -198,7 +203,6 @@ Status Bootstrap::look_around(bool* has_new_meeting) {
   const Result<std::optional<std::string>> blob = store_.get(key_of_blob(), 0);
   if (!blob.is_ok()) return blob.status();
   if (blob.value().has_value()) MCCL_RETURN_IF_ERROR(error_of(*blob.value()));
-  MCCL_RETURN_IF_ERROR(lost);
   if (clock_.now() >= deadline_) return missing_ranks();
   give_notice();
   return Status::ok();

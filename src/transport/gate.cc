@@ -50,16 +50,17 @@ Status Gate::connect(const PeerAddress& peer) {
   const Hello hello{
       .from = identity_.process_id, .to = peer.process_id, .nonce = identity_.nonces()};
   const Mac key = authenticator_.make_key(identity_.secret, peer.token);
-  attempts_.emplace(
-      peer.process_id,
-      Attempt{std::move(wire).value(), token,
-              ConnectorHandshake(authenticator_, hello, key, "what listens at " + peer.address)});
+  attempts_.emplace(peer.process_id, Attempt{std::move(wire).value(), token,
+                                             ConnectorHandshake(authenticator_, hello, key,
+                                                                "what listens at " + peer.address),
+                                             peer, now_});
   process_of_token_[token] = peer.process_id;
   return Status::ok();
 }
 
 // Hundreds of ranks connect in the same moment: those above the limit wait their turn in accept().
 void Gate::accept(TimeNs now) {
+  now_ = now;
   const auto is_counted = [](const auto& item) { return !item.second.is_parked(); };
   while (may_accept_ && static_cast<size_t>(std::count_if(strangers_.begin(), strangers_.end(),
                                                           is_counted)) < kStrangersMax) {
@@ -79,6 +80,7 @@ void Gate::accept(TimeNs now) {
 }
 
 bool Gate::handle(uint64_t token, TimeNs now) {
+  now_ = now;
   const auto process = process_of_token_.find(token);
   if (process != process_of_token_.end()) {
     advance(attempts_.at(process->second), process->second, now);
@@ -97,6 +99,9 @@ TimeNs Gate::expire(TimeNs now) {
   for (const uint64_t token : overdue) {
     const auto stranger = strangers_.find(token);
     if (stranger == strangers_.end()) continue;  // went with one before it
+    // This process may have been stopped meanwhile: what has arrived counts.
+    advance(stranger);
+    if (strangers_.find(token) == strangers_.end()) continue;
     stranger->second.handshake.refuse(Refusal::TimedOut,
                                       "it did not complete its greeting within 5 seconds");
     dismiss(stranger);
@@ -118,9 +123,13 @@ void Gate::advance(Attempt& attempt, uint64_t process_id, TimeNs now) {
 
 void Gate::end_attempt(uint64_t process_id, const Status& status, TimeNs now) {
   const auto attempt = attempts_.find(process_id);
+  const PeerAddress peer = attempt->second.peer;
+  const bool was_stopped = now - attempt->second.begun_at >= kHandshakeTimeoutNs;
   process_of_token_.erase(attempt->second.token);
   attempt->second.wire->close();
   attempts_.erase(attempt);
+  // A process that was stopped in the middle of a greeting finds that the other one has given up.
+  if (was_stopped && status.code() == StatusCode::PeerLost && connect(peer).is_ok()) return;
   fallbacks_[process_id] = {.peer = {}, .failure = status};
   const auto parked = find_stranger(process_id, true);
   if (parked == strangers_.end()) return fall_back(process_id);

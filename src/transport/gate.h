@@ -76,6 +76,8 @@ class Gate {
     std::unique_ptr<Wire> wire;
     uint64_t token;
     ConnectorHandshake handshake;
+    PeerAddress peer;
+    TimeNs begun_at;
   };
   // A connection that another one began. It is parked while it is Greeted: without a deadline, but
   // there is at most one for each attempt of ours, and it ends with it.
@@ -107,6 +109,7 @@ class Gate {
   Authenticator authenticator_;
   Mac own_key_;  // of connections to us
   // A token is given once and never again: a late event of a closed connection finds nothing.
+  TimeNs now_ = 0;  // as the last call said
   uint64_t next_token_ = 1;
   bool may_accept_ = false;
   std::map<uint64_t, Attempt> attempts_;                     // by process id
