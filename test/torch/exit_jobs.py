@@ -54,7 +54,7 @@ def await_record(store: dist.Store, prefix: str, rank: int) -> None:
 
 
 def await_all(store: dist.Store, rank: int, rank_count: int) -> None:
-    """A barrier of the back end is not enough: it may be over here and still under way elsewhere."""
+    """Past the back end, whose barrier may be over here and still under way elsewhere."""
     tell_event(store, f"here/{rank}")
     for other in range(rank_count):
         await_event(store, f"here/{other}")

@@ -27,7 +27,7 @@ POINTS = list(DELAYS_S)
 
 
 def check_survivor(script, victim, killed_at: float, point: str, survivors: list[int]) -> float:
-    """How long it took to raise: after the kill, after the timeout where the victim never came."""
+    """How long it took to raise: after the kill, or after the timeout if nobody had come."""
     assert script.status == 0, f"rank {script.rank} ended with {script.status}\n{script.errors}"
     assert len(script.reports) == 2, (script.reports, script.errors)
     told, after = script.reports
@@ -47,7 +47,7 @@ def check_survivor(script, victim, killed_at: float, point: str, survivors: list
 
 
 def run_one(scripts: script_processes.Scripts, seed: int) -> tuple[str, list[float]]:
-    """The point, and how long each survivor took to raise; an AssertionError says what went wrong."""
+    """The point, and how long each survivor took to raise; else an AssertionError."""
     choose = random.Random(seed)
     point = POINTS[seed % len(POINTS)]
     rank_count = choose.randint(2, 5)

@@ -20,14 +20,14 @@ def scripts():
 
 
 def assert_printed_once(script):
-    """What begins a line of standard error stands there once; inner lines of a traceback may not."""
+    """What begins a line of standard error stands there once; inner lines of traces may not."""
     lines = [line.removeprefix(f"[rank{script.rank}]: ") for line in script.errors.splitlines()]
     heads = [line for line in lines if line and not line.startswith(" ")]
     assert len(heads) == len(set(heads)), script.errors
 
 
 def assert_told(ranks, at, text, status, survivors=None):
-    """All but the last have raised `text` soon after `at` and ended well; it ended with `status`."""
+    """All but the last raised `text` soon after `at` and ended well; it ended with `status`."""
     victim = ranks[-1]
     assert victim.status == status, victim.errors
     for script in ranks[:-1] if survivors is None else survivors:
