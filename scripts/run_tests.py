@@ -206,6 +206,7 @@ def run_program(program: Program, screen: Screen, children: Children) -> Outcome
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.xml"
+        program.environment.setdefault("MCCL_DUMP_DIR", folder)
         extra = {"gtest": [f"--gtest_output=xml:{report}"],
                  "pytest": [f"--junitxml={report}"], "exit": []}[program.report]
         status, outcome.output = run_command(program, extra, children)

@@ -265,15 +265,6 @@ CommunicatorCore::~CommunicatorCore() {
       false);
 }
 
-int CommunicatorCore::rank_of(uint64_t process) const {
-  const auto found = rank_of_process_.find(process);
-  return found == rank_of_process_.end() ? -1 : found->second;
-}
-
-std::string CommunicatorCore::name_of(int rank) const {
-  return mccl::name_of(rank, agreement_.ranks[static_cast<size_t>(rank)]);
-}
-
 Result<CommunicatorCore::Plan*> CommunicatorCore::find_plan(Collective collective, int64_t bytes) {
   Result<const PlanEntry*> entry = collective == Collective::AllToAll
                                        ? find_sizeless_entry(agreement_.table, collective)

@@ -46,6 +46,15 @@ std::string CommunicatorCore::start_up_line() const {
                      cost_profile_name(agreement_.table.link.profile), catalog().size());
 }
 
+int CommunicatorCore::rank_of(uint64_t process) const {
+  const auto found = rank_of_process_.find(process);
+  return found == rank_of_process_.end() ? -1 : found->second;
+}
+
+std::string CommunicatorCore::name_of(int rank) const {
+  return mccl::name_of(rank, agreement_.ranks[static_cast<size_t>(rank)]);
+}
+
 bool CommunicatorCore::take_failure() {
   return group_->queue.has_failed() && !std::exchange(has_told_failure_, true);
 }

@@ -5,12 +5,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <utility>
+#include <vector>
 
 namespace mccl {
 namespace {
+
+// In the directory that nobody chose and nobody clears.
+constexpr size_t kDumpsKeptMax = 256;
 
 class Descriptor {
  public:
@@ -55,6 +62,20 @@ Status write_whole(const Descriptor& file, const std::string& text, const std::s
   return Status::ok();
 }
 
+// Removes the oldest of too many dumps, and what writers that were killed left half.
+void remove_oldest(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  std::error_code error;
+  for (fs::directory_iterator next(directory, error), end; !error && next != end;
+       next.increment(error))
+    files.emplace_back(next->last_write_time(error), next->path());
+  if (files.size() <= kDumpsKeptMax) return;
+  std::sort(files.begin(), files.end());
+  files.resize(files.size() - kDumpsKeptMax);
+  for (const auto& [time, path] : files) fs::remove(path, error);
+}
+
 }  // namespace
 
 DumpFile choose_dump_file(const Config& config, const std::string& host, int64_t pid) {
@@ -92,6 +113,7 @@ Status write_dump_file(const DumpFile& file, const std::string& text, uint64_t w
   if (status.is_ok() &&
       renameat(directory.number(), unfinished.c_str(), directory.number(), file.name.c_str()) != 0)
     status = cannot("cannot write", file.path(), errno);
+  if (status.is_ok() && file.is_private) remove_oldest(file.directory);
   if (!status.is_ok()) (void)unlinkat(directory.number(), unfinished.c_str(), 0);
   return status;
 }

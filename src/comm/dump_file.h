@@ -11,8 +11,9 @@ namespace mccl {
 struct DumpFile {
   std::string directory;
   std::string name;
-  // The directory is made for this user alone; one that others can reach, or that a link leads to,
-  // is not used. Else it is the caller's choice.
+  // The directory is made for this user alone, and its oldest files go when there are more than
+  // 256; one that others can reach, or that a link leads to, is not used. Else it is the caller's
+  // choice.
   bool is_private = false;
 
   std::string path() const { return directory + "/" + name; }

@@ -54,7 +54,7 @@ def run_json(*arguments: object, **options: object) -> dict:
 
 def test_version_and_help_are_results():
     assert run("--version") == ("mccl 0.1.0\n", "")
-    for verb in ("fit", "plan", "simulate"):
+    for verb in ("dump", "env", "fit", "plan", "simulate"):
         out, err = run(verb, "-h")
         assert f"Example:\n  mccl {verb} " in out
         assert err == ""
@@ -79,6 +79,7 @@ def test_an_unknown_verb_is_a_program_of_the_path(tmp_path):
     ("plan", "--link", "wan"), ("plan", "--bandwidth", "10"), ("plan", "--frobnicate"),
     ("simulate", "rnig"), ("simulate", "--bytes", "0"), ("simulate", "--count", "0"),
     ("simulate", "--late", "99=1"), ("simulate", "missing.xml"), ("fit", "missing.txt"), ("fit",),
+    ("dump",), ("dump", "missing.json"), ("dump", "1073741824"), ("dump", "/dev/null"),
 ])
 def test_usage_errors_are_one_line_on_standard_error(arguments):
     out, err = run(*arguments, status=2)
@@ -101,6 +102,49 @@ def test_plan_names_the_choice_and_marks_every_figure():
         "all_reduce_recursive_doubling", "all_reduce_ring"]
     assert chosen[1]["time_us"] == 40891.064
     assert plan["crossovers"][1] == {"from_bytes": 262145, "program": "all_reduce_ring"}
+
+
+def test_env_says_where_values_come_from():
+    rows = {row["name"]: row for row in run_json(
+        "env", NCCL_ALGO="ring", MCCL_TIMEOUT="60")["settings"]}
+    assert (rows["MCCL_ALGO"]["value"], rows["MCCL_ALGO"]["origin"]) == ("ring", "NCCL_ALGO")
+    assert rows["MCCL_TIMEOUT"] == {
+        "name": "MCCL_TIMEOUT", "default": "1800", "value": "60", "origin": "environment",
+        "scope": "local", "fault": ""}
+    out, _ = run("env", status=1, MCCL_TIMEOUT="soon", MCCL_TIMEOT="9")
+    assert out.endswith(
+        "MCCL_TIMEOUT=soon is not allowed: give a number from 0.001 to 10000000\n"
+        "MCCL_TIMEOT is not a setting and has no effect; the nearest is MCCL_TIMEOUT\n")
+
+
+def write_dump(path, rank, posted, state):
+    members = [{"rank": one, "host": "h7", "pid": 10 + one, "process": f"{one}"}
+               for one in range(2)]
+    operation = {"sequence": 0, "call": "barrier()", "state": state, "waits_for": [1 - rank]}
+    path.write_text(json.dumps({
+        "format": "mccl dump", "format_version": 1, "process": f"{rank}", "host": "h7",
+        "pid": 10 + rank, "time": "2026-01-01T00:00:00.000000Z",
+        "communicators": [{
+            "id": "a", "name": "group 0", "rank": rank, "members": members,
+            "operations_posted": posted, "operations_completed": 0,
+            "operations": [operation][:posted]}]}))
+    return path
+
+
+def test_dump_names_who_is_behind(tmp_path):
+    waiting = write_dump(tmp_path / "0.json", 0, 1, "running")
+    behind = write_dump(tmp_path / "1.json", 1, 0, "")
+    out, err = run("dump", waiting, behind, status=1)
+    assert err == ""
+    assert out.splitlines() == [
+        "group 0, 2 ranks",
+        "  rank  host      pid  posted completed  call         state    waits for",
+        "     0  h7         10       1         0  0 barrier()  running  rank 1",
+        "     1  h7         11       0         0",
+        "  rank 1 has not made operation 0, barrier(), which rank 0 waits for"]
+    assert json.loads(run("dump", waiting, behind, "--json", status=1)[0])["is_anybody_behind"]
+    write_dump(behind, 1, 1, "running")
+    assert run("dump", waiting, behind)[0].endswith("\nnobody is behind\n")
 
 
 def test_fit_finds_the_network_that_was_simulated(tmp_path):

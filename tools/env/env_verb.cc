@@ -77,8 +77,8 @@ VerbRun declare(CLI::App&) {
 const Verb kEnvVerb = {.name = "env",
                        .summary = "every setting, its value here and where that comes from",
                        .example =
-                           "  mccl env\n"
-                           "  MCCL_TIMEOUT=60 mccl env --json",
+                           "  mccl env --json\n"
+                           "  MCCL_TIMEOUT=60 mccl env",
                        .declare = &declare};
 
 }  // namespace mccl

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <csignal>
 #include <filesystem>
@@ -71,6 +72,23 @@ TEST(DumpFiles, AreReplacedWholeAndReadByNobodyElse) {
   EXPECT_EQ(state.st_mode & 0777, 0600u);
   ASSERT_EQ(stat((folder / "mine").c_str(), &state), 0);
   EXPECT_EQ(state.st_mode & 0777, 0700u);
+}
+
+TEST(DumpFiles, ThatNobodyClearsAreAtMost256) {
+  const Folder folder;
+  for (const bool is_private : {false, true})
+    for (int number = 0; number < 258; ++number) {
+      const std::string directory = folder / (is_private ? "mine" : "chosen");
+      const DumpFile file{directory, std::to_string(number), is_private};
+      ASSERT_EQ(write_dump_file(file, "x", 1).to_string(), "ok");
+      const auto written = std::filesystem::last_write_time(file.path());
+      std::filesystem::last_write_time(file.path(), written - std::chrono::seconds(300 - number));
+    }
+  EXPECT_EQ(folder.names("chosen").size(), 258u);
+  const std::vector<std::string> kept = folder.names("mine");
+  EXPECT_EQ(kept.size(), 256u);
+  EXPECT_EQ(std::count(kept.begin(), kept.end(), "0"), 0);
+  EXPECT_EQ(std::count(kept.begin(), kept.end(), "2"), 1);
 }
 
 TEST(DumpFiles, DoNotGoWhereOthersReachOrALinkLeads) {
