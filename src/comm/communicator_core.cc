@@ -312,6 +312,7 @@ Status CommunicatorCore::connect_to(int peer) {
   // What a rank sent before it left is here and serves; whether more is needed of it is judged when
   // the call is posted.
   if (link.is_failed() && group_->left.contains(record.peer.process_id)) return Status::ok();
+  if (link.is_failed() && !endpoint_.engine().is_judged(link)) return Status::ok();
   if (link.is_failed())
     return Status(StatusCode::PeerLost, "lost " + name_of(peer) + ": " + link.failure().message(),
                   rank_, peer);
