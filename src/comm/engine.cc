@@ -78,11 +78,8 @@ void Engine::count_completed() {
 
 TimeNs Engine::expire() {
   const TimeNs now = clock_.now();
-<<<<<<< ours
-  TimeNs next = std::min({transport_.expire(now), watch_.look(now), judge_late_links(now)});
-=======
-  TimeNs next = std::min(transport_.expire(now, has_work()), watch_.look(now));
->>>>>>> theirs
+  TimeNs next =
+      std::min({transport_.expire(now, has_work()), watch_.look(now), judge_late_links(now)});
   if (transport_.has_due_output()) transport_.write(true);  // questions: whoever drives may sleep
   for (auto& [communicator, group] : groups_) {
     next = std::min({next, group->queue.expire(now), group->messages.expire(now)});
