@@ -75,6 +75,8 @@ class EndpointCore {
   const std::string& interface_text() const { return interface_text_; }
   // Null for a passive endpoint.
   WireContext* own_wires() { return own_wires_.get(); }
+  // Whether nobody drives but step().
+  bool is_passive() const { return own_wires_ == nullptr; }
   // False in a forked child, which shares descriptors with its parent and must not use them.
   bool is_own_process() const;
   // True once, for the caller that prints the start-up line.
