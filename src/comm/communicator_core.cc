@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <thread>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "algorithms/catalog.h"
 #include "base/dtype.h"
 #include "comm/posted_work.h"
+#include "comm/rendezvous_host.h"
 #include "ir/collective.h"
 #include "planner/planner.h"
 
@@ -90,46 +92,6 @@ Topology topology_of(const std::vector<RankRecord>& ranks) {
   return topology;
 }
 
-// What the endpoint does for a rendezvous, each call with the engine held.
-class RendezvousHost final : public BootstrapHost {
- public:
-  explicit RendezvousHost(EndpointCore& endpoint) : endpoint_(endpoint) {
-    endpoint_.driver().with_engine(
-        [this] {
-          endpoint_.engine().forget_lost_links();
-          failure_count_ = endpoint_.engine().failures().size();
-        },
-        false);
-  }
-
-  void connect(const PeerAddress& peer) override {
-    endpoint_.driver().with_engine([&] { endpoint_.engine().connect_now(peer); }, false);
-  }
-
-  std::map<uint64_t, Status> lost_processes() override {
-    std::map<uint64_t, Status> lost;
-    endpoint_.driver().with_engine([&] { lost = endpoint_.engine().lost_processes(); }, true);
-    return lost;
-  }
-
-  Status failure() override {
-    Status failure;
-    endpoint_.driver().with_engine(
-        [&] {
-          const std::vector<Status>& failures = endpoint_.engine().failures();
-          if (failures.size() > failure_count_) failure = failures[failure_count_];
-        },
-        true);
-    return failure;
-  }
-
-  void notice(const std::string& text) override { endpoint_.logger().warning(text); }
-
- private:
-  EndpointCore& endpoint_;
-  size_t failure_count_ = 0;
-};
-
 }  // namespace
 
 Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& endpoint, Store& store,
@@ -156,7 +118,13 @@ Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& end
   auto host = std::make_unique<RendezvousHost>(endpoint);
   Bootstrap bootstrap(store, endpoint.engine().clock(), *host,
                       {options.name, title, rank, rank_count, timeout_ns, options.interrupted});
-  Rendezvous rendezvous{&endpoint, std::move(host), std::move(bootstrap), rank, title};
+  Rendezvous rendezvous{&endpoint,
+                        std::move(host),
+                        std::move(bootstrap),
+                        rank,
+                        title,
+                        deadline_after(endpoint.engine().clock().now(), timeout_ns),
+                        options.interrupted};
   MCCL_RETURN_IF_ERROR(rendezvous.bootstrap.publish(endpoint.record(), meeting));
   return rendezvous;
 }
@@ -183,7 +151,55 @@ Result<std::unique_ptr<CommunicatorCore>> CommunicatorCore::finish(Rendezvous& r
   std::unique_ptr<CommunicatorCore> core(new CommunicatorCore(
       endpoint, rendezvous.rank, std::move(rendezvous.title), std::move(agreement).value()));
   core->open();
+  MCCL_RETURN_IF_ERROR(core->await_control_tree(rendezvous));
   return core;
+}
+
+std::vector<int> CommunicatorCore::control_neighbours() const {
+  std::vector<int> neighbours;
+  if (rank_ > 0) neighbours.push_back(control_parent(rank_));
+  for (int child = rank_ * kControlTreeArity + 1; child <= (rank_ + 1) * kControlTreeArity; ++child)
+    if (child < rank_count()) neighbours.push_back(child);
+  return neighbours;
+}
+
+Status CommunicatorCore::await_control_tree(const Rendezvous& rendezvous) {
+  constexpr TimeNs kLookNs = kNsPerMs;
+  // The group may fail meanwhile. Its first call says so; neighbours that are under way are still
+  // to hear of it.
+  constexpr TimeNs kFailedWaitNs = 2 * kNsPerSecond;
+  const std::vector<int> neighbours = control_neighbours();
+  const std::atomic<bool> never{false};
+  TimeNs deadline = rendezvous.deadline;
+  while (!endpoint_.is_passive()) {
+    int missing = -1;
+    bool has_failed = false;
+    endpoint_.driver().with_engine(
+        [&] {
+          has_failed = group_->queue.has_failed();
+          for (const int neighbour : neighbours) {
+            const uint64_t process =
+                agreement_.ranks[static_cast<size_t>(neighbour)].peer.process_id;
+            const Link& link = endpoint_.engine().transport().link(process);
+            if (!link.has_wire() && !link.is_failed()) missing = neighbour;
+          }
+        },
+        true);
+    if (missing < 0) break;
+    const TimeNs now = endpoint_.engine().clock().now();
+    if (has_failed) deadline = std::min(deadline, now + kFailedWaitNs);
+    if (rendezvous.interrupted && rendezvous.interrupted())
+      return Status(StatusCode::Aborted, "the rendezvous was interrupted");
+    if (now >= deadline && has_failed) break;
+    if (now >= deadline)
+      return Status(StatusCode::Timeout,
+                    fmt::format("Timed out: {} has met the others of {} and is not connected to "
+                                "this rank ({})",
+                                name_of(missing), title_, endpoint_.record().peer.address),
+                    rank_, missing);
+    (void)endpoint_.driver().door()->wait(never, kLookNs, {});
+  }
+  return Status::ok();
 }
 
 CommunicatorCore::CommunicatorCore(EndpointCore& endpoint, int rank, std::string title,
@@ -208,6 +224,10 @@ void CommunicatorCore::open() {
     const int peer = rank_of(process);
     return Status(StatusCode::Mismatch, describe_mismatch(sequence, rank_, own, peer, remote),
                   rank_, peer);
+  };
+  words.ask = [this](uint64_t sequence, const Fingerprint& local, uint64_t process) {
+    endpoint_.engine().transport().link(process).send_probe(agreement_.communicator, sequence,
+                                                            local);
   };
   words.holdups = [this] { return endpoint_.engine().explain_wait(agreement_.communicator); };
   endpoint_.driver().with_engine(
@@ -292,6 +312,7 @@ Status CommunicatorCore::connect_to(int peer) {
   // What a rank sent before it left is here and serves; whether more is needed of it is judged when
   // the call is posted.
   if (link.is_failed() && group_->left.contains(record.peer.process_id)) return Status::ok();
+  if (link.is_failed() && !endpoint_.engine().is_judged(link)) return Status::ok();
   if (link.is_failed())
     return Status(StatusCode::PeerLost, "lost " + name_of(peer) + ": " + link.failure().message(),
                   rank_, peer);
