@@ -14,6 +14,8 @@ constexpr TimeNs kSliceNs = 200 * kNsPerMs;
 constexpr TimeNs kPauseNs = 50 * kNsPerMs;
 // The error of a meeting that this rank has missed counts unless rank 0 calls another one by then.
 constexpr TimeNs kFailureNs = 5 * kNsPerSecond;
+// Rank 0 may be about to call the next meeting.
+constexpr TimeNs kOtherGroupNs = 300 * kNsPerMs;
 // Who waits longer is told for whom, and again after as long as it has waited.
 constexpr TimeNs kNoticeNs = 5 * kNsPerSecond;
 
@@ -91,6 +93,7 @@ Status Bootstrap::join() {
       // Over before this rank came: of an earlier run, or its ranks have failed just now.
       over_since = std::min(over_since, clock_.now());
       if (clock_.now() - over_since >= kFailureNs) MCCL_RETURN_IF_ERROR(error_of(*blob.value()));
+      MCCL_RETURN_IF_ERROR(check_over(over_since));
       pause();
     }
     if (options_.interrupted && options_.interrupted())
@@ -105,6 +108,26 @@ Status Bootstrap::join() {
     }
     give_notice();
   }
+}
+
+Status Bootstrap::check_over(TimeNs since) {
+  const Result<std::optional<RankRecord>> leader = find_record(0);
+  if (!leader.is_ok()) return leader.status();
+  if (!leader.value().has_value()) return Status::ok();
+  const RankRecord& other = *leader.value();
+  if (other.rank_count == own_.rank_count && other.title == own_.title) return Status::ok();
+  host_.connect(other.peer);
+  if (clock_.now() - since < kOtherGroupNs || !host_.is_connected(other.peer.process_id))
+    return Status::ok();
+  return describe_other_group(other.rank_count, other.title);
+}
+
+Status Bootstrap::describe_other_group(int rank_count, const std::string& title) const {
+  return Status(StatusCode::Mismatch,
+                fmt::format("rank 0 formed {} of {} ranks, rank {} expects {} of {} ranks; all "
+                            "members of a group name the same ranks",
+                            title, rank_count, options_.rank, options_.title, options_.rank_count),
+                options_.rank, 0);
 }
 
 // A get of what is never set waits in the store's own way.
@@ -289,10 +312,9 @@ Result<Agreement> Bootstrap::parse_blob(const std::string& text) const {
   if (!agreement.is_ok()) return agreement;
   MCCL_RETURN_IF_ERROR(refusal);
   const std::vector<RankRecord>& ranks = agreement.value().ranks;
-  if (static_cast<int>(ranks.size()) != options_.rank_count)
-    return Status(StatusCode::Mismatch,
-                  fmt::format("rank 0 formed {} with {} ranks, this rank expects {}",
-                              options_.title, ranks.size(), options_.rank_count));
+  if (static_cast<int>(ranks.size()) != options_.rank_count ||
+      ranks.front().title != options_.title)
+    return describe_other_group(static_cast<int>(ranks.size()), ranks.front().title);
   if (!(ranks[static_cast<size_t>(options_.rank)] == own_))
     return Status(StatusCode::Mismatch,
                   fmt::format("rank 0 holds another process as rank {} of {}: two processes have "

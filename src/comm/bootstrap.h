@@ -44,6 +44,8 @@ class BootstrapHost {
   virtual ~BootstrapHost() = default;
   // Begins a connection; does not block.
   virtual void connect(const PeerAddress& peer) = 0;
+  // Whether a connection is there and both sides have proven themselves.
+  virtual bool is_connected(uint64_t process_id) = 0;
   // Processes to which connections were made and lost.
   virtual std::map<uint64_t, Status> lost_processes() = 0;
   // The error of a communicator of this endpoint that has failed since the rendezvous began.
@@ -84,6 +86,10 @@ class Bootstrap {
 
   // Joins the meeting that rank 0 has called, once it is one that is not over.
   Status join();
+  // Whether rank 0 of a meeting that is over still lives and leads another group than this rank's:
+  // then it will not call another meeting.
+  Status check_over(TimeNs since);
+  Status describe_other_group(int rank_count, const std::string& title) const;
   // What ends a wait early: an interrupt, a lost rank, the error of another rank, a new meeting.
   Status look_around(bool* has_new_meeting);
   // The value of `key`; nothing when another meeting was called meanwhile.

@@ -90,76 +90,7 @@ Topology topology_of(const std::vector<RankRecord>& ranks) {
   return topology;
 }
 
-// What the endpoint does for a rendezvous, each call with the engine held.
-class RendezvousHost final : public BootstrapHost {
- public:
-  explicit RendezvousHost(EndpointCore& endpoint) : endpoint_(endpoint) {
-    endpoint_.driver().with_engine(
-        [this] {
-          endpoint_.engine().forget_lost_links();
-          failure_count_ = endpoint_.engine().failures().size();
-        },
-        false);
-  }
-
-  void connect(const PeerAddress& peer) override {
-    endpoint_.driver().with_engine([&] { endpoint_.engine().connect_now(peer); }, false);
-  }
-
-  std::map<uint64_t, Status> lost_processes() override {
-    std::map<uint64_t, Status> lost;
-    endpoint_.driver().with_engine([&] { lost = endpoint_.engine().lost_processes(); }, true);
-    return lost;
-  }
-
-  Status failure() override {
-    Status failure;
-    endpoint_.driver().with_engine(
-        [&] {
-          const std::vector<Status>& failures = endpoint_.engine().failures();
-          if (failures.size() > failure_count_) failure = failures[failure_count_];
-        },
-        true);
-    return failure;
-  }
-
-  void notice(const std::string& text) override { endpoint_.logger().warning(text); }
-
- private:
-  EndpointCore& endpoint_;
-  size_t failure_count_ = 0;
-};
-
 }  // namespace
-
-Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& endpoint, Store& store,
-                                                               int rank, int rank_count,
-                                                               const CommunicatorOptions& options) {
-  if (rank_count < 1 || rank < 0 || rank >= rank_count)
-    return Status(StatusCode::InvalidArgument,
-                  fmt::format("rank {} of {} ranks: a rank is at least 0 and below the number of "
-                              "ranks",
-                              rank, rank_count));
-  if (!endpoint.is_own_process())
-    return Status(
-        StatusCode::InvalidArgument,
-        "this process was forked from the one that made the endpoint; make an endpoint of "
-        "its own after the fork");
-  const int64_t timeout_ns =
-      options.timeout_ns < 0 ? endpoint.config().timeout_ns : options.timeout_ns;
-  const std::string title = options.title.empty() ? "group " + options.name : options.title;
-  // Any number that nobody else has: process ids are random, and the clock moves between two
-  // communicators of one process.
-  const uint64_t meeting = endpoint.record().peer.process_id * 0x9e3779b97f4a7c15ULL +
-                           static_cast<uint64_t>(endpoint.engine().clock().now()) +
-                           endpoint.take_communicator_number();
-  auto host = std::make_unique<RendezvousHost>(endpoint);
-  Bootstrap bootstrap(store, endpoint.engine().clock(), *host,
-                      {options.name, title, rank, rank_count, timeout_ns, options.interrupted});
-  Rendezvous rendezvous{&endpoint, std::move(host), std::move(bootstrap), rank, title};
-  MCCL_RETURN_IF_ERROR(rendezvous.bootstrap.publish(endpoint.record(), meeting));
-  return rendezvous;
-}
 
 Result<PlanTable> CommunicatorCore::decide(const EndpointCore& endpoint,
                                            const std::vector<RankRecord>& ranks) {
@@ -173,17 +104,6 @@ Result<PlanTable> CommunicatorCore::decide(const EndpointCore& endpoint,
       window.entry.window_bytes = endpoint.portions()->window_bytes;
     }
   return table;
-}
-
-Result<std::unique_ptr<CommunicatorCore>> CommunicatorCore::finish(Rendezvous& rendezvous) {
-  EndpointCore& endpoint = *rendezvous.endpoint;
-  Result<Agreement> agreement = rendezvous.bootstrap.finish(
-      [&](const std::vector<RankRecord>& ranks) { return decide(endpoint, ranks); });
-  if (!agreement.is_ok()) return agreement.status();
-  std::unique_ptr<CommunicatorCore> core(new CommunicatorCore(
-      endpoint, rendezvous.rank, std::move(rendezvous.title), std::move(agreement).value()));
-  core->open();
-  return core;
 }
 
 CommunicatorCore::CommunicatorCore(EndpointCore& endpoint, int rank, std::string title,
@@ -208,6 +128,10 @@ void CommunicatorCore::open() {
     const int peer = rank_of(process);
     return Status(StatusCode::Mismatch, describe_mismatch(sequence, rank_, own, peer, remote),
                   rank_, peer);
+  };
+  words.ask = [this](uint64_t sequence, const Fingerprint& local, uint64_t process) {
+    endpoint_.engine().transport().link(process).send_probe(agreement_.communicator, sequence,
+                                                            local);
   };
   words.holdups = [this] { return endpoint_.engine().explain_wait(agreement_.communicator); };
   endpoint_.driver().with_engine(
@@ -292,6 +216,7 @@ Status CommunicatorCore::connect_to(int peer) {
   // What a rank sent before it left is here and serves; whether more is needed of it is judged when
   // the call is posted.
   if (link.is_failed() && group_->left.contains(record.peer.process_id)) return Status::ok();
+  if (link.is_failed() && !endpoint_.engine().is_judged(link)) return Status::ok();
   if (link.is_failed())
     return Status(StatusCode::PeerLost, "lost " + name_of(peer) + ": " + link.failure().message(),
                   rank_, peer);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -42,6 +43,8 @@ class CommunicatorCore {
     Bootstrap bootstrap;
     int rank;
     std::string title;
+    TimeNs deadline;
+    std::function<bool()> interrupted;
   };
   static Result<Rendezvous> publish(EndpointCore& endpoint, Store& store, int rank, int rank_count,
                                     const CommunicatorOptions& options);
@@ -93,6 +96,11 @@ class CommunicatorCore {
 
   CommunicatorCore(EndpointCore& endpoint, int rank, std::string title, Agreement agreement);
   void open();
+  // Until this rank is connected to its neighbours in the control tree: from then on whatever
+  // happens to a rank can be told to all. Blocks.
+  Status await_control_tree(const Rendezvous& rendezvous);
+  // Its parent and its children.
+  std::vector<int> control_neighbours() const;
   static Result<PlanTable> decide(const EndpointCore& endpoint,
                                   const std::vector<RankRecord>& ranks);
 

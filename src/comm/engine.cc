@@ -11,6 +11,8 @@ constexpr size_t kEarlyLeavesMax = 1024;
 // Offers of one peer, with their messages, that may wait for their communicators: it is ahead of us
 // by a rendezvous and no more.
 constexpr size_t kEarlyOfferBytesMax = size_t{4} << 20;
+// By then an error that made a peer leave has come from the others.
+constexpr TimeNs kNewsNs = 300 * kNsPerMs;
 
 }  // namespace
 
@@ -76,7 +78,8 @@ void Engine::count_completed() {
 
 TimeNs Engine::expire() {
   const TimeNs now = clock_.now();
-  TimeNs next = std::min(transport_.expire(now), watch_.look(now));
+  TimeNs next =
+      std::min({transport_.expire(now, has_work()), watch_.look(now), judge_late_links(now)});
   if (transport_.has_due_output()) transport_.write(true);  // questions: whoever drives may sleep
   for (auto& [communicator, group] : groups_) {
     next = std::min({next, group->queue.expire(now), group->messages.expire(now)});
@@ -283,7 +286,24 @@ void Engine::drop_early_offers(const Link& link, uint64_t communicator) {
 }
 
 void Engine::on_link_failed(Link& link, const Status&) {
-  doubtful_links_.insert(&link);
+  // A peer that has never said anything may have gone because of an error that others know, before
+  // this connection was complete on its side.
+  if (link.bytes_read() == 0)
+    late_links_[&link] = deadline_after(clock_.now(), kNewsNs);
+  else
+    doubtful_links_.insert(&link);
+}
+
+TimeNs Engine::judge_late_links(TimeNs now) {
+  TimeNs next = kNever;
+  for (const auto& [link, judged_at] : late_links_)
+    if (judged_at <= now)
+      doubtful_links_.insert(link);
+    else
+      next = std::min(next, judged_at);
+  std::erase_if(late_links_, [now](const auto& item) { return item.second <= now; });
+  judge_links();
+  return next;
 }
 
 void Engine::judge_members_that_left(EngineGroup& group) {
@@ -291,12 +311,12 @@ void Engine::judge_members_that_left(EngineGroup& group) {
 }
 
 void Engine::judge_links() {
-  for (Link* link : doubtful_links_)
+  for (const Link* link : doubtful_links_)
     for (auto& [communicator, group] : groups_) judge(*link, *group);
   doubtful_links_.clear();
 }
 
-void Engine::judge(Link& link, EngineGroup& group) {
+void Engine::judge(const Link& link, EngineGroup& group) {
   const auto found = group.members.find(link.peer_process());
   if (found == group.members.end()) return;
   const EngineMember& peer = found->second;

@@ -78,6 +78,9 @@ class Engine final : public LinkListener {
   // Called once after communicators have failed, with the engine held; must return soon.
   void set_on_failure(std::function<void()> on_failure) { on_failure_ = std::move(on_failure); }
 
+  // Whether a failed link counts as lost by now.
+  bool is_judged(const Link& link) const { return !late_links_.contains(&link); }
+
   // For devices whose tickets operations await.
   const std::shared_ptr<DeviceBell>& device_bell() const { return device_bell_; }
 
@@ -113,7 +116,8 @@ class Engine final : public LinkListener {
 
  private:
   void judge_links();
-  void judge(Link& link, EngineGroup& group);
+  TimeNs judge_late_links(TimeNs now);
+  void judge(const Link& link, EngineGroup& group);
   void drop_early_offers(const Link& link, uint64_t communicator);
   void settle(uint64_t communicator, EngineGroup& group);
   void end_streams(uint64_t communicator, const EngineGroup& group);
@@ -140,7 +144,9 @@ class Engine final : public LinkListener {
   std::map<uint64_t, std::vector<EarlyOffer>> early_offers_;
   std::map<const Link*, size_t> early_offer_bytes_;
   // Links whose state is to be judged once the lanes have taken what arrived before it changed.
-  std::set<Link*> doubtful_links_;
+  std::set<const Link*> doubtful_links_;
+  // Failed links that are judged later, and when.
+  std::map<const Link*, TimeNs> late_links_;
   std::vector<WireEvent> events_;
   std::vector<Status> failures_;
   uint64_t completed_count_ = 0;

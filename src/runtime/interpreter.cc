@@ -52,6 +52,10 @@ bool LaneRun::is_ready(const StepCode& step) {
       offer_target(step);
       return false;
     }
+    if (streams_.recv->next().sequence != operation_->spec_.sequence) [[unlikely]] {
+      operation_->queue_.on_foreign_message(*operation_, *streams_.recv);
+      return false;
+    }
   }
   if (step.sends) {
     if (!streams_.send->is_owned_by(this)) return false;
@@ -140,9 +144,7 @@ void LaneRun::execute(const StepCode& step) {
   if (step.receives) {
     ++received_count_;
     message = streams_.recv->take(receives_left() > 0);
-    const bool is_expected =
-        message.sequence == operation_->spec_.sequence && message.bytes == message_bytes(step);
-    if (!is_expected) {
+    if (message.bytes != message_bytes(step)) {
       operation_->queue_.on_wrong_message(*operation_, *streams_.recv, message,
                                           message_bytes(step));
       return;

@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/link.h"
+
 namespace mccl {
 namespace {
 
 // Calls that a peer may be ahead of us with two standing messages per stream; more is a lost rank.
 constexpr size_t kFutureHeadsMax = 4096;
+
+// A peer that was asked to compare calls answers in a round trip.
+constexpr TimeNs kDoubtNs = kNsPerSecond;
 
 std::string seconds_text(TimeNs time) {
   const int64_t tenths = time / (100 * kNsPerMs);
@@ -137,17 +142,31 @@ void OperationQueue::on_operation_finished(Operation& operation) {
   if (operation.spec_.sink != nullptr) operation.spec_.sink->on_complete(failure_);
 }
 
+void OperationQueue::on_foreign_message(const Operation& operation, const RecvStream& stream) {
+  if (!doubt_.is_ok()) return;
+  doubt_ =
+      Status(StatusCode::Mismatch,
+             describe(operation) + ": " + stream.peer_name() + " sent a message of operation " +
+                 std::to_string(stream.next().sequence) + "; the ranks run different programs");
+  if (words_.ask)
+    words_.ask(operation.sequence(), operation.spec().fingerprint, stream.link().peer_process());
+}
+
+TimeNs OperationQueue::expire_doubt(TimeNs now) {
+  if (doubt_.is_ok()) return kNever;
+  if (doubt_since_ == kNever) doubt_since_ = now;
+  if (now < doubt_since_ + kDoubtNs) return doubt_since_ + kDoubtNs;
+  fail(doubt_);
+  return kNever;
+}
+
 // The fingerprints were equal, so it is a length that only the two ends know, or a bug.
 void OperationQueue::on_wrong_message(const Operation& operation, const RecvStream& stream,
                                       const InMessage& message, size_t expected_bytes) {
-  std::string text = describe(operation) + ": " + stream.peer_name() + " sent ";
-  if (message.sequence == operation.sequence())
-    text += std::to_string(message.bytes) + " bytes where this rank expects " +
-            std::to_string(expected_bytes) + "; the two ranks name different counts";
-  else
-    text += "a message of operation " + std::to_string(message.sequence) +
-            "; the ranks run different programs";
-  fail(Status(StatusCode::Mismatch, text));
+  fail(Status(StatusCode::Mismatch,
+              describe(operation) + ": " + stream.peer_name() + " sent " +
+                  std::to_string(message.bytes) + " bytes where this rank expects " +
+                  std::to_string(expected_bytes) + "; the two ranks name different counts"));
 }
 
 void OperationQueue::on_unwanted_message(const Operation& operation, const SendStream& stream,
@@ -204,7 +223,7 @@ TimeNs OperationQueue::expire_device_wait(TimeNs now) {
 }
 
 TimeNs OperationQueue::expire(TimeNs now) {
-  const TimeNs device_due = expire_device_wait(now);
+  const TimeNs device_due = std::min(expire_device_wait(now), expire_doubt(now));
   if (now < next_deadline_) return std::min(next_deadline_, device_due);
   next_deadline_ = kNever;
   for (const std::unique_ptr<Operation>& operation : operations_) {

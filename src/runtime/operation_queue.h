@@ -35,6 +35,9 @@ class OperationQueue {
         mismatch;
     // Who holds the oldest operation up, for the error of a deadline that has passed; may be empty.
     std::function<std::string()> holdups = {};
+    // Lets `peer_process` compare its call of `sequence` with ours.
+    std::function<void(uint64_t sequence, const Fingerprint& local, uint64_t peer_process)> ask =
+        {};
   };
 
   OperationQueue(RunQueue& run_queue, const Device& device, BufferPool& pool,
@@ -54,6 +57,9 @@ class OperationQueue {
 
   // From the interpreter.
   void on_operation_finished(Operation& operation);
+  // The next message is one of another operation: the peer has gone past this one without sending,
+  // so it made another call. It is asked to compare; the answer is the error.
+  void on_foreign_message(const Operation& operation, const RecvStream& stream);
   void on_wrong_message(const Operation& operation, const RecvStream& stream,
                         const InMessage& message, size_t expected_bytes);
   void on_unwanted_message(const Operation& operation, const SendStream& stream, size_t bytes);
@@ -110,6 +116,7 @@ class OperationQueue {
   };
 
   TimeNs expire_device_wait(TimeNs now);
+  TimeNs expire_doubt(TimeNs now);
 
   RunQueue& run_queue_;
   const Device& device_;
@@ -131,6 +138,9 @@ class OperationQueue {
   TimeNs device_wait_limit_ns_ = 0;
   TimeNs device_wait_since_ = kNever;
   uint64_t device_wait_completed_ = 0;
+  // What it comes to if the peer that was asked to compare finds nothing; ok: nobody was asked.
+  Status doubt_;
+  TimeNs doubt_since_ = kNever;
   Status failure_;
   bool needs_settling_ = false;
 };

@@ -1,16 +1,21 @@
 // Connections that are being made. What each one may do next is decided here and nowhere else:
 //
-//   ours           Attempt: until it has failed or both sides have proven themselves
-//   of a stranger  AwaitHello -> answered -> proven; or parked in between, see gate.h
+//   ours           Attempt: greeted, answered, then our proof; waits with it for a stranger of the
+//                  smaller id that is answered
+//   of a stranger  AwaitHello -> answered -> proven; waits while there is an attempt of ours and
+//                  our id is the smaller one
 //
 // Whichever connection to a peer is proven first becomes its link's wire, and all others to it end.
 // A failure of ours counts only when nothing of the peer's is under way that could take its place.
-// Tested by test/unit/transport/gate_test.cc.
+//
+// A process that is stopped is not an error, so time alone ends only a greeting that has begun and
+// goes no further: whoever is silent, or was answered and does not go on, may be a stopped process,
+// and goes after five seconds when others wait for the room.
+// Tested by test/unit/transport/gate_test.cc and gate_seeds_test.cc.
 #include "transport/gate.h"
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
 
@@ -20,6 +25,12 @@ namespace {
 // Strangers that are looked at in the same moment; the rest waits in accept().
 constexpr size_t kStrangersMax = 64;
 constexpr TimeNs kHandshakeTimeoutNs = 5 * kNsPerSecond;
+
+using State = AcceptorHandshake::State;
+
+bool is_answered(const AcceptorHandshake& handshake) {
+  return handshake.state() == State::SendAnswer || handshake.state() == State::AwaitProof;
+}
 
 }  // namespace
 
@@ -39,154 +50,165 @@ Gate::~Gate() {
 Status Gate::connect(const PeerAddress& peer) {
   MCCL_CHECK(identity_.process_id != peer.process_id);
   if (attempts_.contains(peer.process_id)) return Status::ok();
-  if (find_stranger(peer.process_id, false) != strangers_.end()) {
-    // Two that could complete would be one too many; if that one does not, we connect.
-    fallbacks_[peer.process_id] = {.peer = peer, .failure = Status::ok()};
-    return Status::ok();
-  }
   const uint64_t token = next_token_++;
   Result<std::unique_ptr<Wire>> wire = wires_.connect(peer.address, token);
   if (!wire.is_ok()) return wire.status();
   const Hello hello{
       .from = identity_.process_id, .to = peer.process_id, .nonce = identity_.nonces()};
   const Mac key = authenticator_.make_key(identity_.secret, peer.token);
-  attempts_.emplace(peer.process_id, Attempt{std::move(wire).value(), token,
-                                             ConnectorHandshake(authenticator_, hello, key,
-                                                                "what listens at " + peer.address),
-                                             peer, now_});
+  attempts_.emplace(
+      peer.process_id,
+      Attempt{std::move(wire).value(), token,
+              ConnectorHandshake(authenticator_, hello, key, "what listens at " + peer.address)});
   process_of_token_[token] = peer.process_id;
   return Status::ok();
 }
 
 // Hundreds of ranks connect in the same moment: those above the limit wait their turn in accept().
 void Gate::accept(TimeNs now) {
-  now_ = now;
-  const auto is_counted = [](const auto& item) { return !item.second.is_parked(); };
-  while (may_accept_ && static_cast<size_t>(std::count_if(strangers_.begin(), strangers_.end(),
-                                                          is_counted)) < kStrangersMax) {
+  while (may_accept_ && (has_room() || dismiss_overdue(now))) {
     const uint64_t token = next_token_++;
     std::unique_ptr<Wire> wire = wires_.accept(token);
     if (wire == nullptr) {
       may_accept_ = false;
       return;
     }
-    const auto [stranger, is_new] = strangers_.emplace(
+    strangers_.emplace(
         token,
         Stranger{std::move(wire), AcceptorHandshake(authenticator_, identity_.process_id, own_key_),
                  deadline_after(now, kHandshakeTimeoutNs)});
-    MCCL_CHECK(is_new);
-    advance(stranger);
+    advance_stranger(token);
   }
 }
 
-bool Gate::handle(uint64_t token, TimeNs now) {
-  now_ = now;
+void Gate::handle(uint64_t token) {
   const auto process = process_of_token_.find(token);
-  if (process != process_of_token_.end()) {
-    advance(attempts_.at(process->second), process->second, now);
-    return true;
-  }
-  const auto stranger = strangers_.find(token);
-  if (stranger == strangers_.end()) return false;
-  advance(stranger);
-  return true;
+  if (process != process_of_token_.end())
+    advance_attempt(process->second);
+  else
+    advance_stranger(token);
 }
 
 TimeNs Gate::expire(TimeNs now) {
   std::vector<uint64_t> overdue;
   for (const auto& [token, stranger] : strangers_)
-    if (!stranger.is_parked() && stranger.deadline <= now) overdue.push_back(token);
+    if (stranger.handshake.is_half_read() && is_overdue(stranger, now)) overdue.push_back(token);
   for (const uint64_t token : overdue) {
+    advance_stranger(token);  // this process may have been stopped: what has arrived counts
     const auto stranger = strangers_.find(token);
-    if (stranger == strangers_.end()) continue;  // went with one before it
-    // This process may have been stopped meanwhile: what has arrived counts.
-    advance(stranger);
-    if (strangers_.find(token) == strangers_.end()) continue;
+    if (stranger == strangers_.end() || !stranger->second.handshake.is_half_read()) continue;
     stranger->second.handshake.refuse(Refusal::TimedOut,
                                       "it did not complete its greeting within 5 seconds");
-    dismiss(stranger);
+    dismiss(token);
   }
   accept(now);
   TimeNs next = kNever;
   for (const auto& [token, stranger] : strangers_)
-    if (!stranger.is_parked()) next = std::min(next, stranger.deadline);
+    if (stranger.handshake.is_half_read() || (may_accept_ && !is_parked(stranger)))
+      next = std::min(next, stranger.deadline);
   return next;
 }
 
-void Gate::advance(Attempt& attempt, uint64_t process_id, TimeNs now) {
-  const Status status = attempt.handshake.advance(*attempt.wire);
-  if (!status.is_ok()) return end_attempt(process_id, status, now);
+// Makes room for one of those that wait in accept(), if somebody's time is over.
+bool Gate::dismiss_overdue(TimeNs now) {
+  const auto found = std::find_if(strangers_.begin(), strangers_.end(),
+                                  [&](const auto& item) { return is_overdue(item.second, now); });
+  if (found == strangers_.end()) return false;
+  const uint64_t token = found->first;
+  found->second.handshake.refuse(Refusal::TimedOut,
+                                 "it did not prove itself within 5 seconds, and others waited");
+  dismiss(token);
+  return true;
+}
+
+void Gate::check_peers(TimeNs now) {
+  std::vector<std::pair<uint64_t, Status>> lost;
+  for (auto& [process_id, attempt] : attempts_) {
+    const Status status = attempt.wire->check_peer(now);
+    if (!status.is_ok()) lost.emplace_back(process_id, status);
+  }
+  for (const auto& [process_id, status] : lost) end_attempt(process_id, status);
+  std::vector<uint64_t> lost_strangers;
+  for (auto& [token, stranger] : strangers_)
+    if (!stranger.wire->check_peer(now).is_ok()) lost_strangers.push_back(token);
+  for (const uint64_t token : lost_strangers) {
+    const auto stranger = strangers_.find(token);
+    if (stranger == strangers_.end()) continue;  // went with one before it
+    stranger->second.handshake.refuse(Refusal::ClosedEarly, "its host does not answer any more");
+    dismiss(token);
+  }
+}
+
+void Gate::advance_attempt(uint64_t process_id) {
+  Attempt& attempt = attempts_.at(process_id);
+  Status status = attempt.handshake.advance(*attempt.wire);
+  if (status.is_ok() && attempt.handshake.is_answered()) {
+    const std::vector<uint64_t> rivals = find_strangers(process_id);
+    const bool is_second = process_id < identity_.process_id &&
+                           std::any_of(rivals.begin(), rivals.end(), [&](uint64_t token) {
+                             return is_answered(strangers_.at(token).handshake);
+                           });
+    if (is_second) return;
+    attempt.handshake.confirm();
+    status = attempt.handshake.advance(*attempt.wire);
+  }
+  if (!status.is_ok()) return end_attempt(process_id, status);
   if (!attempt.handshake.is_complete()) return;
   const uint64_t token = attempt.token;
   admit(process_id, std::move(attempt.wire), token);
 }
 
-void Gate::end_attempt(uint64_t process_id, const Status& status, TimeNs now) {
+void Gate::end_attempt(uint64_t process_id, const Status& status) {
   const auto attempt = attempts_.find(process_id);
-  const PeerAddress peer = attempt->second.peer;
-  const bool was_stopped = now - attempt->second.begun_at >= kHandshakeTimeoutNs;
   process_of_token_.erase(attempt->second.token);
   attempt->second.wire->close();
   attempts_.erase(attempt);
-  // A process that was stopped in the middle of a greeting finds that the other one has given up.
-  if (was_stopped && status.code() == StatusCode::PeerLost && connect(peer).is_ok()) return;
-  fallbacks_[process_id] = {.peer = {}, .failure = status};
-  const auto parked = find_stranger(process_id, true);
-  if (parked == strangers_.end()) return fall_back(process_id);
-  parked->second.deadline = deadline_after(now, kHandshakeTimeoutNs);
-  parked->second.handshake.answer(identity_.nonces());
-  advance(parked);
+  const std::vector<uint64_t> rivals = find_strangers(process_id);
+  if (rivals.empty()) return owner_.lose(process_id, status);
+  failures_[process_id] = status;
+  // They were parked if our id is the smaller one.
+  for (const uint64_t token : rivals) advance_stranger(token);
 }
 
-void Gate::advance(Strangers::iterator stranger) {
-  AcceptorHandshake& handshake = stranger->second.handshake;
-  if (stranger->second.is_parked()) return;
-  if (handshake.advance(*stranger->second.wire) == AcceptorHandshake::State::Greeted)
-    greet(stranger->second);
-  if (handshake.state() == AcceptorHandshake::State::Refused) return dismiss(stranger);
-  if (handshake.state() != AcceptorHandshake::State::Complete) return;
-  const uint64_t token = stranger->first;
+void Gate::advance_stranger(uint64_t token) {
+  const auto found = strangers_.find(token);
+  if (found == strangers_.end() || is_parked(found->second)) return;
+  Stranger& stranger = found->second;
+  AcceptorHandshake& handshake = stranger.handshake;
+  if (handshake.advance(*stranger.wire) == State::Greeted) greet(stranger);
+  if (handshake.state() == State::Refused) return dismiss(token);
+  if (handshake.state() != State::Complete) return;
   const uint64_t process_id = handshake.peer_process();
-  std::unique_ptr<Wire> wire = std::move(stranger->second.wire);
-  strangers_.erase(stranger);
+  std::unique_ptr<Wire> wire = std::move(stranger.wire);
+  strangers_.erase(found);
   admit(process_id, std::move(wire), token);
 }
 
 void Gate::greet(Stranger& stranger) {
   AcceptorHandshake& handshake = stranger.handshake;
   const uint64_t process_id = handshake.peer_process();
-  const bool is_ours_first = attempts_.contains(process_id) && identity_.process_id < process_id;
-  const auto is_rival = [&](const auto& item) {
-    return &item.second != &stranger && item.second.is_parked() &&
-           item.second.handshake.peer_process() == process_id;
-  };
-  if (!owner_.wants(process_id) ||
-      (is_ours_first && std::any_of(strangers_.begin(), strangers_.end(), is_rival))) {
+  if (!owner_.wants(process_id)) {
     handshake.refuse(Refusal::Duplicate, "the process that it says it is has a connection");
-  } else if (!is_ours_first) {
+  } else if (!is_parked(stranger)) {
     handshake.answer(identity_.nonces());
     handshake.advance(*stranger.wire);
+  } else if (find_strangers(process_id).size() > 1) {
+    // Parked ones take no room, so there is one at most.
+    handshake.refuse(Refusal::Duplicate, "another one waits that says it is the same process");
   }
 }
 
-void Gate::dismiss(Strangers::iterator stranger) {
+void Gate::dismiss(uint64_t token) {
+  const auto stranger = strangers_.find(token);
   const uint64_t process_id = stranger->second.handshake.peer_process();
   stranger->second.wire->close();
   strangers_.erase(stranger);
-  fall_back(process_id);
-}
-
-// The last connection of a peer that could take the place of ours is gone.
-void Gate::fall_back(uint64_t process_id) {
-  const auto found = fallbacks_.find(process_id);
-  if (found == fallbacks_.end() || attempts_.contains(process_id) ||
-      find_stranger(process_id, false) != strangers_.end())
-    return;
-  const Fallback fallback = std::move(found->second);
-  fallbacks_.erase(found);
-  if (!owner_.wants(process_id)) return;
-  const Status status = fallback.failure.is_ok() ? connect(fallback.peer) : fallback.failure;
-  if (!status.is_ok()) owner_.lose(process_id, status);
+  if (attempts_.contains(process_id)) return advance_attempt(process_id);  // it may have waited
+  const auto failure = failures_.find(process_id);
+  if (failure == failures_.end() || !find_strangers(process_id).empty()) return;
+  const Status status = std::move(failure->second);
+  failures_.erase(failure);
+  if (owner_.wants(process_id)) owner_.lose(process_id, status);
 }
 
 void Gate::admit(uint64_t process_id, std::unique_ptr<Wire> wire, uint64_t token) {
@@ -197,21 +219,41 @@ void Gate::admit(uint64_t process_id, std::unique_ptr<Wire> wire, uint64_t token
     process_of_token_.erase(attempt->second.token);
     attempts_.erase(attempt);
   }
-  fallbacks_.erase(process_id);
-  std::erase_if(strangers_, [&](const auto& item) {
-    if (item.second.handshake.peer_process() != process_id) return false;
-    item.second.wire->close();
-    return true;
-  });
+  failures_.erase(process_id);
+  for (const uint64_t rival : find_strangers(process_id)) {
+    strangers_.at(rival).wire->close();
+    strangers_.erase(rival);
+  }
   if (!owner_.wants(process_id)) return wire->close();
   owner_.admit(process_id, std::move(wire), token);
 }
 
-Gate::Strangers::iterator Gate::find_stranger(uint64_t process_id, bool is_parked) {
-  return std::find_if(strangers_.begin(), strangers_.end(), [&](const auto& item) {
-    return item.second.handshake.peer_process() == process_id &&
-           item.second.is_parked() == is_parked;
-  });
+bool Gate::is_parked(const Stranger& stranger) const {
+  const AcceptorHandshake& handshake = stranger.handshake;
+  return (handshake.state() == State::Greeted || is_answered(handshake)) &&
+         identity_.process_id < handshake.peer_process() &&
+         attempts_.contains(handshake.peer_process());
+}
+
+bool Gate::is_overdue(const Stranger& stranger, TimeNs now) const {
+  return stranger.deadline <= now && !is_parked(stranger);
+}
+
+bool Gate::has_room() const {
+  const auto is_counted = [&](const auto& item) { return !is_parked(item.second); };
+  return static_cast<size_t>(std::count_if(strangers_.begin(), strangers_.end(), is_counted)) <
+         kStrangersMax;
+}
+
+std::vector<uint64_t> Gate::find_strangers(uint64_t process_id) const {
+  std::vector<uint64_t> found;
+  for (const auto& [token, stranger] : strangers_) {
+    const State state = stranger.handshake.state();
+    if (state != State::AwaitHello && state != State::Refused &&
+        stranger.handshake.peer_process() == process_id)
+      found.push_back(token);
+  }
+  return found;
 }
 
 }  // namespace mccl

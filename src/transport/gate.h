@@ -2,10 +2,10 @@
 // sides have proven themselves. A link gets its wire from here.
 //
 // Both processes may connect to each other at once. Then the connection that the smaller process id
-// began is used: the smaller side leaves the other one unanswered (it is parked) until its own is
-// complete, and takes it up when its own cannot be made. The smaller side never has more than one
-// connection to a peer that could complete, and every connection needs it to complete; so two
-// processes agree on one without a further word.
+// began goes first, and the other one is parked: the smaller side neither answers it nor takes its
+// proof while its own attempt lasts, and the larger side sends no proof while one of the smaller
+// side's is answered. A connection needs both sides to complete, so two processes agree on one
+// without a further word; when the first one fails the other one goes on.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "base/clock.h"
 #include "mccl/wire.h"
@@ -65,10 +66,12 @@ class Gate {
   // Connections may wait in accept().
   void set_acceptable() { may_accept_ = true; }
   void accept(TimeNs now);
-  // Something happened on a wire; false when it is none of the gate's.
-  bool handle(uint64_t token, TimeNs now);
+  // Something happened on a wire; nothing when it is none of the gate's.
+  void handle(uint64_t token);
   // Turns away who took too long; the next deadline.
   TimeNs expire(TimeNs now);
+  // Ends connections with hosts that do not answer; see Wire::check_peer.
+  void check_peers(TimeNs now);
 
  private:
   // A connection that we began.
@@ -76,32 +79,29 @@ class Gate {
     std::unique_ptr<Wire> wire;
     uint64_t token;
     ConnectorHandshake handshake;
-    PeerAddress peer;
-    TimeNs begun_at;
   };
-  // A connection that another one began. It is parked while it is Greeted: without a deadline, but
-  // there is at most one for each attempt of ours, and it ends with it.
+  // A connection that another one began.
   struct Stranger {
     std::unique_ptr<Wire> wire;
     AcceptorHandshake handshake;
     TimeNs deadline = 0;
-    bool is_parked() const { return handshake.state() == AcceptorHandshake::State::Greeted; }
   };
   using Strangers = std::map<uint64_t, Stranger>;  // by token, that is in order of arrival
-  // What follows when no connection of the peer itself completes.
-  struct Fallback {
-    PeerAddress peer;  // connect to it, if it has an address
-    Status failure;    // else this is how ours had failed
-  };
 
-  void advance(Attempt& attempt, uint64_t process_id, TimeNs now);
-  void end_attempt(uint64_t process_id, const Status& status, TimeNs now);
-  void advance(Strangers::iterator stranger);
+  void advance_attempt(uint64_t process_id);
+  void end_attempt(uint64_t process_id, const Status& status);
+  void advance_stranger(uint64_t token);
   void greet(Stranger& stranger);
-  void dismiss(Strangers::iterator stranger);
-  void fall_back(uint64_t process_id);
+  void dismiss(uint64_t token);
+  bool dismiss_overdue(TimeNs now);
   void admit(uint64_t process_id, std::unique_ptr<Wire> wire, uint64_t token);
-  Strangers::iterator find_stranger(uint64_t process_id, bool is_parked);
+
+  // Its connection waits for an attempt of ours.
+  bool is_parked(const Stranger& stranger) const;
+  bool is_overdue(const Stranger& stranger, TimeNs now) const;
+  bool has_room() const;
+  // Tokens of strangers that are greeted, or further, as this process.
+  std::vector<uint64_t> find_strangers(uint64_t process_id) const;
 
   WireContext& wires_;
   Identity identity_;
@@ -109,13 +109,13 @@ class Gate {
   Authenticator authenticator_;
   Mac own_key_;  // of connections to us
   // A token is given once and never again: a late event of a closed connection finds nothing.
-  TimeNs now_ = 0;  // as the last call said
   uint64_t next_token_ = 1;
   bool may_accept_ = false;
   std::map<uint64_t, Attempt> attempts_;                     // by process id
   std::unordered_map<uint64_t, uint64_t> process_of_token_;  // of attempts
   Strangers strangers_;
-  std::map<uint64_t, Fallback> fallbacks_;  // by process id
+  // Attempts of ours that have failed, by process id, while the peer may still complete its own.
+  std::map<uint64_t, Status> failures_;
 };
 
 }  // namespace mccl

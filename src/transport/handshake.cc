@@ -173,8 +173,7 @@ Status ConnectorHandshake::advance(Wire& wire) {
     MCCL_RETURN_IF_ERROR(check_answer());
     if (bytes_ == sizeof(answer_)) {
       bytes_ = 0;
-      proof_.mac = authenticator_.prove_connector(key_, hello_, answer_.hello);
-      state_ = State::SendProof;
+      state_ = State::Answered;
     }
   }
   if (state_ == State::SendProof) {
@@ -183,6 +182,12 @@ Status ConnectorHandshake::advance(Wire& wire) {
     if (sent.value()) state_ = State::Complete;
   }
   return Status::ok();
+}
+
+void ConnectorHandshake::confirm() {
+  MCCL_CHECK(is_answered());
+  proof_.mac = authenticator_.prove_connector(key_, hello_, answer_.hello);
+  state_ = State::SendProof;
 }
 
 Status ConnectorHandshake::refuse(const std::string& text) const {

@@ -71,13 +71,17 @@ class ConnectorHandshake {
   ConnectorHandshake(const Authenticator& authenticator, const Hello& hello, const Mac& key,
                      std::string address);
 
-  // Goes on as far as the wire lets it. An error, in words for the user, means that the other side
-  // is gone or is not who it should be.
+  // Goes on as far as the wire lets it; never leaves Answered. An error, in words for the user,
+  // means that the other side is gone or is not who it should be.
   Status advance(Wire& wire);
+  // The other side has proven itself; the owner decides whether to confirm().
+  bool is_answered() const { return state_ == State::Answered; }
+  // Sends our proof with the next advance(). Requires is_answered().
+  void confirm();
   bool is_complete() const { return state_ == State::Complete; }
 
  private:
-  enum class State : uint8_t { SendHello, AwaitAnswer, SendProof, Complete };
+  enum class State : uint8_t { SendHello, AwaitAnswer, Answered, SendProof, Complete };
 
   Status check_answer();
   Status refuse(const std::string& text) const;
@@ -115,8 +119,10 @@ class AcceptorHandshake {
   State state() const { return state_; }
   // Who it says it is; a proof of that only when Complete. 0 before it is Greeted.
   uint64_t peer_process() const;
-  // Bytes that came before it was refused; requires at most the hello.
+  // Whether a byte has come.
   bool has_bytes() const { return has_bytes_; }
+  // It has begun to greet and not finished.
+  bool is_half_read() const { return state_ == State::AwaitHello && has_bytes_; }
   // Requires Refused.
   Refusal refusal() const { return refusal_; }
   // Why, in words: "not mccl (first bytes 47 45 54 20)".

@@ -14,16 +14,29 @@ constexpr size_t kInputBytes = 16 * 1024;
 
 }  // namespace
 
-Link::Link(uint64_t peer_process, LinkListener& listener, BufferPool& pool)
-    : peer_process_(peer_process), listener_(listener), pool_(pool), input_(kInputBytes) {}
+Link::Link(uint64_t peer_process, LinkListener& listener, BufferPool& pool, LinkWork& work,
+           size_t index)
+    : peer_process_(peer_process),
+      listener_(listener),
+      pool_(pool),
+      work_(work),
+      index_(index),
+      input_(kInputBytes) {}
 
 Link::~Link() = default;
 
 void Link::attach(std::unique_ptr<Wire> wire) {
   MCCL_CHECK(wire_ == nullptr);
   wire_ = std::move(wire);
-  is_readable_ = true;
+  set_readable();
   is_write_blocked_ = false;
+  note_output();
+}
+
+bool Link::check_peer(TimeNs now) {
+  if (wire_ == nullptr || is_failed() || wire_->check_peer(now).is_ok()) return true;
+  set_readable();
+  return false;
 }
 
 SendStream& Link::send_stream(uint64_t communicator, uint32_t channel) {
@@ -43,10 +56,12 @@ void Link::make_ready(SendStream& stream) {
   const size_t next = stream.framed_ - stream.captured_;
   const bool is_small = stream.messages_[next].bytes_left <= kSmallMessageBytesMax;
   (is_small ? ready_small_ : ready_large_).push_back(&stream);
+  note_output();
 }
 
 void Link::add_credit(RecvStream& stream, bool is_urgent) {
   has_urgent_credit_ |= is_urgent;
+  note_output();
   if (stream.is_credit_pending_) return;
   stream.is_credit_pending_ = true;
   credits_.push_back(&stream);
@@ -64,6 +79,7 @@ bool Link::has_due_output() const {
 
 void Link::send_leave(uint64_t communicator, const Status& reason) {
   leaves_.push_back({communicator, reason});
+  note_output();
 }
 
 void Link::add_control(FrameKind kind, uint64_t communicator, uint64_t sequence, const void* entry,
@@ -74,6 +90,7 @@ void Link::add_control(FrameKind kind, uint64_t communicator, uint64_t sequence,
   const auto* first = static_cast<const std::byte*>(entry);
   if (bytes > 0) control.payload.insert(control.payload.end(), first, first + bytes);
   control.payload.insert(control.payload.end(), message.begin(), message.end());
+  note_output();
 }
 
 void Link::send_offer(uint64_t communicator, uint64_t offer, const OfferEntry& entry,

@@ -14,8 +14,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/clock.h"
 #include "mccl/status.h"
 #include "mccl/wire.h"
+#include "transport/index_set.h"
 #include "transport/stream.h"
 
 namespace mccl {
@@ -43,10 +45,18 @@ class LinkListener {
   virtual void on_link_failed(Link& link, const Status& status) = 0;
 };
 
+// Which links of an endpoint may have something to do, by their index: kept by the links, so that
+// nobody has to ask all of them. A link in a set may turn out to have nothing.
+struct LinkWork {
+  IndexSet readable;
+  IndexSet output;
+};
+
 class Link {
  public:
-  // `pool` and `listener` outlive the link.
-  Link(uint64_t peer_process, LinkListener& listener, BufferPool& pool);
+  // `pool`, `listener` and `work` outlive the link.
+  Link(uint64_t peer_process, LinkListener& listener, BufferPool& pool, LinkWork& work,
+       size_t index);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -61,7 +71,10 @@ class Link {
   bool has_wire() const { return wire_ != nullptr; }
   // There is a wire, or this process makes one: what is queued now leaves without the peer's help.
   bool is_opening() const { return wire_ != nullptr || is_opening_; }
-  void set_opening() { is_opening_ = true; }
+  void set_opening() {
+    is_opening_ = true;
+    note_output();
+  }
   bool is_failed() const { return !failure_.is_ok(); }
   const Status& failure() const { return failure_; }
 
@@ -70,9 +83,15 @@ class Link {
   RecvStream& recv_stream(uint64_t communicator, uint32_t channel);
 
   // Readiness as the wire reported it.
-  void set_readable() { is_readable_ = true; }
+  void set_readable() {
+    is_readable_ = true;
+    work_.readable.insert(index_);
+  }
   void set_writable() { is_write_blocked_ = false; }
   bool is_readable() const { return is_readable_ && !is_failed() && has_wire(); }
+
+  // Wire::check_peer: false when the peer's host is lost, which the next read() then reports.
+  bool check_peer(TimeNs now);
 
   // Reads until nothing is there or a message that is not small is complete (it is reduced while
   // hot in cache). Returns whether anything arrived.
@@ -157,7 +176,11 @@ class Link {
 
   void make_ready(SendStream& stream);
   void add_credit(RecvStream& stream, bool is_urgent);
-  void add_grant(const GrantEntry& entry) { grants_.push_back(entry); }
+  void add_grant(const GrantEntry& entry) {
+    grants_.push_back(entry);
+    note_output();
+  }
+  void note_output() { work_.output.insert(index_); }
 
   OutFrame& next_frame();
   void add_control_frame(FrameKind kind, const void* payload, size_t bytes);
@@ -188,6 +211,8 @@ class Link {
   std::string peer_name_;
   LinkListener& listener_;
   BufferPool& pool_;
+  LinkWork& work_;
+  size_t index_;
   std::unique_ptr<Wire> wire_;
   bool is_opening_ = false;
   Status failure_;

@@ -163,7 +163,7 @@ bool Link::write(bool is_idle) {
       // operations and they say why it left. Reading reports the failure when it comes to the end.
       write_failure_ = written.status();
       is_write_blocked_ = true;
-      is_readable_ = true;
+      set_readable();
       return has_written;
     }
     if (written.value() == 0) {

@@ -1,10 +1,20 @@
 #include "transport/transport.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
 
 namespace mccl {
+namespace {
+
+// How often a wait asks whether the hosts of peers are still there.
+constexpr TimeNs kCheckIntervalNs = kNsPerSecond;
+// What was written last may be under way when the wait is over, and the kernel does not report a
+// host that leaves it unanswered.
+constexpr TimeNs kCheckLongerNs = 30 * kNsPerSecond;
+
+}  // namespace
 
 Transport::Transport(WireContext& wires, Identity identity, LinkListener& listener)
     : process_id_(identity.process_id),
@@ -16,7 +26,7 @@ Transport::~Transport() = default;
 Link& Transport::link(uint64_t process_id) {
   Link*& link = link_of_process_[process_id];
   if (link == nullptr) {
-    links_.push_back(std::make_unique<Link>(process_id, listener_, pool_));
+    links_.push_back(std::make_unique<Link>(process_id, listener_, pool_, work_, links_.size()));
     link = links_.back().get();
   }
   return *link;
@@ -40,7 +50,7 @@ void Transport::handle(const std::vector<WireEvent>& events, TimeNs now) {
     }
     const auto found = link_of_token_.find(event.token);
     if (found == link_of_token_.end()) {
-      gate_.handle(event.token, now);
+      gate_.handle(event.token);
       continue;
     }
     if (event.readable) found->second->set_readable();
@@ -67,26 +77,42 @@ void Transport::lose(uint64_t process_id, const Status& status) {
 
 bool Transport::read() {
   bool has_read = false;
-  for (size_t index = 0; index < links_.size(); ++index)
-    if (links_[index]->is_readable()) has_read |= links_[index]->read();
+  work_.readable.visit([&](size_t index) {
+    Link& link = *links_[index];
+    if (link.is_readable()) has_read |= link.read();
+    if (!link.is_readable()) work_.readable.erase(index);
+  });
   return has_read;
 }
 
 bool Transport::write(bool is_idle) {
   bool has_written = false;
-  for (size_t index = 0; index < links_.size(); ++index)
-    if (links_[index]->has_output()) has_written |= links_[index]->write(is_idle);
+  work_.output.visit([&](size_t index) {
+    Link& link = *links_[index];
+    if (link.has_output()) has_written |= link.write(is_idle);
+    if (!link.has_output() && !link.has_due_output()) work_.output.erase(index);
+  });
   return has_written;
 }
 
 bool Transport::has_due_output() const {
-  for (const std::unique_ptr<Link>& link : links_)
-    if (link->has_due_output()) return true;
+  for (size_t index = work_.output.find_next(0); index != IndexSet::kNone;
+       index = work_.output.find_next(index + 1))
+    if (links_[index]->has_due_output()) return true;
   return false;
 }
 
-TimeNs Transport::expire(TimeNs now) {
-  return gate_.expire(now);
+TimeNs Transport::expire(TimeNs now, bool is_awaited) {
+  TimeNs next = gate_.expire(now);
+  if (is_awaited) check_peers_until_ = deadline_after(now, kCheckLongerNs);
+  if (now >= check_peers_until_ || links_.empty()) return next;
+  if (now >= check_peers_at_) {
+    check_peers_at_ = deadline_after(now, kCheckIntervalNs);
+    gate_.check_peers(now);
+    for (const std::unique_ptr<Link>& link : links_)
+      if (!link->check_peer(now)) next = now;  // what it says is to be read
+  }
+  return std::min(next, check_peers_at_);
 }
 
 }  // namespace mccl

@@ -59,8 +59,9 @@ class Transport final : private GateOwner {
   bool has_due_output() const;
 
   // Connections that have not completed the handshake by their deadline are closed; the next
-  // deadline.
-  TimeNs expire(TimeNs now);
+  // deadline. While something `is_awaited`, and half a minute longer, it also asks once a second
+  // whether the hosts of peers are there; later the kernel does, and wakes who listens.
+  TimeNs expire(TimeNs now, bool is_awaited);
 
   BufferPool& pool() { return pool_; }
   uint64_t process_id() const { return process_id_; }
@@ -79,10 +80,13 @@ class Transport final : private GateOwner {
   uint64_t process_id_;
   LinkListener& listener_;
   BufferPool pool_;  // before links_: their streams hold its buffers
+  LinkWork work_;
   std::vector<std::unique_ptr<Link>> links_;
   std::unordered_map<uint64_t, Link*> link_of_process_;
   std::unordered_map<uint64_t, Link*> link_of_token_;  // tokens are the gate's
   Gate gate_;
+  TimeNs check_peers_at_ = 0;
+  TimeNs check_peers_until_ = 0;
 };
 
 }  // namespace mccl

@@ -318,14 +318,15 @@ TEST(PointToPoint, WhatWasSentBeforeASenderEndedIsReceived) {
 }
 
 TEST(PointToPoint, AShortSendIsNotDoneBeforeItIsOnItsWay) {
-  Pair pair;
-  // The smaller process id connects: the other one's message waits for it.
+  Pair pair({}, 3);
+  // Between ranks that are not neighbours in the control tree the smaller process id connects: the
+  // other one's message waits for it.
   const std::vector<int32_t> data = numbers(8, 3);
-  const std::shared_ptr<Work> sends[] = {pair.send(0, 1, data, 6), pair.send(1, 0, data, 6)};
+  const std::shared_ptr<Work> sends[] = {pair.send(1, 2, data, 6), pair.send(2, 1, data, 6)};
   EXPECT_NE(sends[0]->is_done(), sends[1]->is_done());
   std::vector<int32_t> left(8), right(8);
   ASSERT_TRUE(
-      pair.run({sends[0], sends[1], pair.receive(0, 1, left, 6), pair.receive(1, 0, right, 6)}));
+      pair.run({sends[0], sends[1], pair.receive(1, 2, left, 6), pair.receive(2, 1, right, 6)}));
   EXPECT_EQ(left, data);
   EXPECT_EQ(right, data);
 }

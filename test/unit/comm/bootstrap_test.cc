@@ -28,11 +28,13 @@ RankRecord record_of(int rank) {
 // What a rendezvous asked of its endpoint.
 struct Host final : BootstrapHost {
   void connect(const PeerAddress& peer) override { connected.push_back(peer.process_id); }
+  bool is_connected(uint64_t process_id) override { return alive == process_id; }
   std::map<uint64_t, Status> lost_processes() override { return lost; }
   Status failure() override { return failed; }
   void notice(const std::string& text) override { notices.push_back(text); }
 
   std::vector<uint64_t> connected;
+  uint64_t alive = 0;
   std::map<uint64_t, Status> lost;
   Status failed;
   std::vector<std::string> notices;
@@ -277,6 +279,21 @@ TEST(Bootstrap, DoesNotJoinAMeetingThatIsOver) {
         "timeout: Timed out after 0.0 s waiting for rank 0 of world; was it started, and does "
         "it reach the store?");
   }
+}
+
+// Rank 0 is alone in its group and has formed it; this rank names two members.
+TEST(Bootstrap, SaysThatALivingLeaderFormedAnotherGroup) {
+  Meeting meeting;
+  Bootstrap zero = meeting.bootstrap(0, 1, "group 1 (global ranks 0)");
+  ASSERT_TRUE(zero.publish(record_of(0), 5).is_ok());
+  ASSERT_TRUE(zero.finish(&Meeting::decide).is_ok());
+  const SystemClock clock;
+  Bootstrap one(*meeting.store, clock, meeting.host,
+                {"world", "group 1 (global ranks 0, 1)", 1, 2, 30 * kNsPerSecond, {}});
+  meeting.host.alive = 100;
+  EXPECT_EQ(one.publish(record_of(1), 0).to_string(),
+            "mismatch: rank 0 formed group 1 (global ranks 0) of 1 ranks, rank 1 expects group 1 "
+            "(global ranks 0, 1) of 2 ranks; all members of a group name the same ranks");
 }
 
 TEST(Bootstrap, GoesOverToTheMeetingThatReplacesAnother) {

@@ -1,6 +1,7 @@
 // Two processes that connect to each other: every order of their calls, jitter, bytes that come one
-// by one, one direction that may be blocked. In the end there is one link and every message has
-// arrived once and in order; or, where one direction is blocked, the link has failed on both sides.
+// by one, one direction that may be blocked, processes that are stopped. In the end there is one
+// link and every message has arrived once and in order; or, where one direction is blocked, the
+// link has failed on both sides.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -55,6 +56,18 @@ struct SeedRun {
     }
   }
 
+  // Stops it for longer than any greeting may take. Both look at their clocks all the while.
+  void stop_for_a_while(Process& process, Process& other) {
+    const TimeNs begin = draw_time();
+    const TimeNs end = begin + 7 * kNsPerSecond;
+    world.at(begin, process.node(), [this, &process] { world.pause(process.node()); });
+    world.at(end, other.node(), [this, &process] { world.resume(process.node()); });
+    for (TimeNs time = 0; time < 10 * kNsPerSecond; time += kNsPerSecond / 2)
+      for (Process* one : {&process, &other})
+        world.at(time + draw_time(), one->node(),
+                 [this, one] { one->transport().expire(world.clock().now(), true); });
+  }
+
   // What has arrived, taken in order.
   std::string take_all(Process& from, Process& to) {
     RecvStream& stream = to.link_to(from).recv_stream(kCommunicator, kChannel);
@@ -92,14 +105,20 @@ void expect_all_messages(SeedRun& run) {
   // Nothing went over another connection.
   EXPECT_EQ(run.left.link_to(run.right).bytes_written(), run.right.link_to(run.left).bytes_read());
   EXPECT_EQ(run.right.link_to(run.left).bytes_written(), run.left.link_to(run.right).bytes_read());
-  EXPECT_EQ(run.left.transport().expire(run.world.clock().now()), kNever) << "a stranger is left";
-  EXPECT_EQ(run.right.transport().expire(run.world.clock().now()), kNever);
+  const TimeNs later = run.world.clock().now() + 60 * kNsPerSecond;
+  EXPECT_EQ(run.left.transport().expire(later, false), kNever) << "a stranger is left";
+  EXPECT_EQ(run.right.transport().expire(later, false), kNever);
 }
 
-TEST(GateSeeds, TwoThatConnectToEachOtherGetOneLinkAndLoseNothing) {
+// With `is_stopped` one of the two is, in the middle of it.
+void expect_one_link(bool is_stopped) {
   for (uint64_t seed = 1; seed <= kSeeds && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     SeedRun run(seed);
+    if (is_stopped && run.prng.below(2) == 0)
+      run.stop_for_a_while(run.left, run.right);
+    else if (is_stopped)
+      run.stop_for_a_while(run.right, run.left);
     const auto initiative = [&] {
       return run.prng.below(2) == 0 ? Initiative::Ours : Initiative::SmallerId;
     };
@@ -114,6 +133,14 @@ TEST(GateSeeds, TwoThatConnectToEachOtherGetOneLinkAndLoseNothing) {
     ASSERT_EQ(run.right.failure.to_string(), "ok");
     expect_all_messages(run);
   }
+}
+
+TEST(GateSeeds, TwoThatConnectToEachOtherGetOneLinkAndLoseNothing) {
+  expect_one_link(false);
+}
+
+TEST(GateSeeds, AProcessThatIsStoppedMeanwhileChangesNothing) {
+  expect_one_link(true);
 }
 
 TEST(GateSeeds, WhereTheSmallerIdCannotConnectTheOtherConnectionServesOrBothSidesHear) {

@@ -133,7 +133,10 @@ TEST_F(HandshakeTest, CompletesOnBothSidesWithTheSameSecret) {
   AcceptorHandshake to = acceptor("secret");
   greet(from, to);
   EXPECT_EQ(to.peer_process(), kConnector);
+  ASSERT_TRUE(from.advance(*ends_.connecting).is_ok());
+  EXPECT_TRUE(from.is_answered());
   EXPECT_FALSE(from.is_complete());
+  from.confirm();
   ASSERT_TRUE(from.advance(*ends_.connecting).is_ok());
   EXPECT_TRUE(from.is_complete());
   EXPECT_EQ(to.advance(*ends_.accepted), State::AwaitProof);
@@ -145,6 +148,8 @@ TEST_F(HandshakeTest, LeavesWhatFollowsTheProofInTheWire) {
   ConnectorHandshake from = connector();
   AcceptorHandshake to = acceptor();
   greet(from, to);
+  ASSERT_TRUE(from.advance(*ends_.connecting).is_ok());
+  from.confirm();
   ASSERT_TRUE(from.advance(*ends_.connecting).is_ok());
   ends_.write(*ends_.connecting, uint64_t{0x1234});
   EXPECT_EQ(to.advance(*ends_.accepted), State::Complete);
@@ -243,9 +248,11 @@ TEST_F(HandshakeTest, SaysWhichVersionsDiffer) {
 TEST_F(HandshakeTest, TurnsAwayOtherProtocolsAtTheirFirstBytes) {
   AcceptorHandshake to = acceptor();
   EXPECT_FALSE(to.has_bytes());
+  EXPECT_FALSE(to.is_half_read());
   ends_.write(*ends_.connecting, 'm');
   EXPECT_EQ(to.advance(*ends_.accepted), State::AwaitHello);
   EXPECT_TRUE(to.has_bytes());
+  EXPECT_TRUE(to.is_half_read());
   ends_.write(*ends_.connecting, 'x');
   EXPECT_EQ(to.advance(*ends_.accepted), State::Refused);
   EXPECT_EQ(to.refusal(), Refusal::RandomBytes);

@@ -44,7 +44,6 @@ class Process final : public LinkListener {
   int node() const { return node_; }
 
   void step() {
-    if (is_stopped) return;
     std::vector<WireEvent> events;
     do {
       events.clear();
@@ -65,7 +64,6 @@ class Process final : public LinkListener {
   std::vector<Fingerprint> heads;
   std::vector<std::string> leaves;
   Status failure;
-  bool is_stopped = false;
   bool is_reading = true;
   bool is_idle_at_end = true;
   std::function<void()> on_pass = [] {};

@@ -57,7 +57,8 @@ TEST(LinkReview, FailsWhenOnlyWritingFails) {
   sim::World world({});
   Process process(world, 1);
   BufferPool pool;
-  Link link(2, process, pool);
+  LinkWork work;
+  Link link(2, process, pool, work, 0);
   link.attach(std::make_unique<HalfDeadWire>());
   link.send_leave(kCommunicator, Status::ok());
   link.write(true);

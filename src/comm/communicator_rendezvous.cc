@@ -1,0 +1,107 @@
+// How a communicator comes about: its ranks meet, agree, and are connected to each other.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "comm/communicator_core.h"
+#include "comm/rendezvous_host.h"
+
+namespace mccl {
+
+Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& endpoint, Store& store,
+                                                               int rank, int rank_count,
+                                                               const CommunicatorOptions& options) {
+  if (rank_count < 1 || rank < 0 || rank >= rank_count)
+    return Status(StatusCode::InvalidArgument,
+                  fmt::format("rank {} of {} ranks: a rank is at least 0 and below the number of "
+                              "ranks",
+                              rank, rank_count));
+  if (!endpoint.is_own_process())
+    return Status(
+        StatusCode::InvalidArgument,
+        "this process was forked from the one that made the endpoint; make an endpoint of "
+        "its own after the fork");
+  const int64_t timeout_ns =
+      options.timeout_ns < 0 ? endpoint.config().timeout_ns : options.timeout_ns;
+  const std::string title = options.title.empty() ? "group " + options.name : options.title;
+  // Any number that nobody else has: process ids are random, and the clock moves between two
+  // communicators of one process.
+  const uint64_t meeting = endpoint.record().peer.process_id * 0x9e3779b97f4a7c15ULL +
+                           static_cast<uint64_t>(endpoint.engine().clock().now()) +
+                           endpoint.take_communicator_number();
+  auto host = std::make_unique<RendezvousHost>(endpoint);
+  Bootstrap bootstrap(store, endpoint.engine().clock(), *host,
+                      {options.name, title, rank, rank_count, timeout_ns, options.interrupted});
+  Rendezvous rendezvous{&endpoint,
+                        std::move(host),
+                        std::move(bootstrap),
+                        rank,
+                        title,
+                        deadline_after(endpoint.engine().clock().now(), timeout_ns),
+                        options.interrupted};
+  MCCL_RETURN_IF_ERROR(rendezvous.bootstrap.publish(endpoint.record(), meeting));
+  return rendezvous;
+}
+
+Result<std::unique_ptr<CommunicatorCore>> CommunicatorCore::finish(Rendezvous& rendezvous) {
+  EndpointCore& endpoint = *rendezvous.endpoint;
+  Result<Agreement> agreement = rendezvous.bootstrap.finish(
+      [&](const std::vector<RankRecord>& ranks) { return decide(endpoint, ranks); });
+  if (!agreement.is_ok()) return agreement.status();
+  std::unique_ptr<CommunicatorCore> core(new CommunicatorCore(
+      endpoint, rendezvous.rank, std::move(rendezvous.title), std::move(agreement).value()));
+  core->open();
+  MCCL_RETURN_IF_ERROR(core->await_control_tree(rendezvous));
+  return core;
+}
+
+std::vector<int> CommunicatorCore::control_neighbours() const {
+  std::vector<int> neighbours;
+  if (rank_ > 0) neighbours.push_back(control_parent(rank_));
+  for (int child = rank_ * kControlTreeArity + 1; child <= (rank_ + 1) * kControlTreeArity; ++child)
+    if (child < rank_count()) neighbours.push_back(child);
+  return neighbours;
+}
+
+Status CommunicatorCore::await_control_tree(const Rendezvous& rendezvous) {
+  constexpr TimeNs kLookNs = kNsPerMs;
+  // The group may fail meanwhile. Its first call says so; neighbours that are under way are still
+  // to hear of it.
+  constexpr TimeNs kFailedWaitNs = 2 * kNsPerSecond;
+  const std::vector<int> neighbours = control_neighbours();
+  const std::atomic<bool> never{false};
+  TimeNs deadline = rendezvous.deadline;
+  while (!endpoint_.is_passive()) {
+    int missing = -1;
+    bool has_failed = false;
+    endpoint_.driver().with_engine(
+        [&] {
+          has_failed = group_->queue.has_failed();
+          for (const int neighbour : neighbours) {
+            const uint64_t process =
+                agreement_.ranks[static_cast<size_t>(neighbour)].peer.process_id;
+            const Link& link = endpoint_.engine().transport().link(process);
+            if (!link.has_wire() && !link.is_failed()) missing = neighbour;
+          }
+        },
+        true);
+    if (missing < 0) break;
+    const TimeNs now = endpoint_.engine().clock().now();
+    if (has_failed) deadline = std::min(deadline, now + kFailedWaitNs);
+    if (rendezvous.interrupted && rendezvous.interrupted())
+      return Status(StatusCode::Aborted, "the rendezvous was interrupted");
+    if (now >= deadline && has_failed) break;
+    if (now >= deadline)
+      return Status(StatusCode::Timeout,
+                    fmt::format("Timed out: {} has met the others of {} and is not connected to "
+                                "this rank ({})",
+                                name_of(missing), title_, endpoint_.record().peer.address),
+                    rank_, missing);
+    (void)endpoint_.driver().door()->wait(never, kLookNs, {});
+  }
+  return Status::ok();
+}
+
+}  // namespace mccl
