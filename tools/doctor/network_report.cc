@@ -56,12 +56,28 @@ class Examiner {
   void examine_way(size_t from, size_t to);
   std::string failure_text(size_t from, size_t to) const;
   void examine_path(size_t from, size_t to);
+  bool have_other_packets(size_t one, size_t other) const;
+  size_t count_other_packets(size_t host) const;
   void compare_ways(size_t from, size_t to);
 
   const NetworkReport& report_;
   std::vector<NetworkFinding> findings_;
   std::set<std::string> remarks_;
 };
+
+bool Examiner::have_other_packets(size_t one, size_t other) const {
+  const PairResult& there = report_.pair(one, other);
+  const PairResult& back = report_.pair(other, one);
+  return there.is_ok() && back.is_ok() && there.packet_bytes_max > 0 && back.packet_bytes_max > 0 &&
+         there.packet_bytes_max != back.packet_bytes_max;
+}
+
+size_t Examiner::count_other_packets(size_t host) const {
+  size_t count = 0;
+  for (size_t other = 0; other < report_.hosts.size(); ++other)
+    if (other != host && have_other_packets(host, other)) ++count;
+  return count;
+}
 
 void Examiner::examine_host(size_t index) {
   const HostReport& host = report_.hosts[index];
@@ -179,13 +195,18 @@ void Examiner::compare_ways(size_t from, size_t to) {
   const PairResult& there = report_.pair(from, to);
   const PairResult& back = report_.pair(to, from);
   if (interface_kind(there.interface) == InterfaceKind::Loopback) return;
-  if (there.packet_bytes_max > 0 && back.packet_bytes_max > 0 &&
-      there.packet_bytes_max != back.packet_bytes_max)
-    add(FindingKind::PacketSizes, from, to,
-        fmt::format("{} sends packets of up to {} bytes to {}, which sends up to {}: give {} of {} "
-                    "and {} of {} one MTU",
-                    name(from), there.packet_bytes_max, name(to), back.packet_bytes_max,
-                    there.interface, name(from), back.interface, name(to)));
+  if (have_other_packets(from, to)) {
+    // One host with an MTU of its own differs from all others: that is one finding.
+    const size_t odd = count_other_packets(from) > count_other_packets(to) ? from : to;
+    const size_t more = count_other_packets(odd) - 1;
+    if (is_first_of(fmt::format("mtu {}", odd)))
+      add(FindingKind::PacketSizes, from, to,
+          fmt::format("{} sends packets of up to {} bytes to {}, which sends up to {}: give {} of "
+                      "{} and {} of {} one MTU{}",
+                      name(from), there.packet_bytes_max, name(to), back.packet_bytes_max,
+                      there.interface, name(from), back.interface, name(to),
+                      more == 0 ? "" : fmt::format("; {} differs from {} more", name(odd), more)));
+  }
   const bool is_there_faster = there.bytes_per_second > back.bytes_per_second;
   const auto fast =
       static_cast<double>(is_there_faster ? there.bytes_per_second : back.bytes_per_second);

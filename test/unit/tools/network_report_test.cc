@@ -108,6 +108,17 @@ TEST(NetworkVerdict, ComparesTheTwoWaysOfAPair) {
                   "whether the cable, its speed and duplex, and the load of both hosts are alike"));
 }
 
+TEST(NetworkVerdict, NamesAnMtuThatDiffersFromAllOthersOnce) {
+  NetworkReport report = sound_report();
+  report.pair(1, 0).packet_bytes_max = 9000;
+  report.pair(1, 2).packet_bytes_max = 9000;
+  EXPECT_THAT(
+      texts(report),
+      ElementsAre("a (10.0.0.1) sends packets of up to 1500 bytes to b (10.0.0.2), which sends up "
+                  "to 9000: give eth0 of a (10.0.0.1) and eth0 of b (10.0.0.2) one MTU; b "
+                  "(10.0.0.2) differs from 1 more"));
+}
+
 TEST(NetworkVerdict, NamesPoorInterfacesAndOtherSourcesOncePerHost) {
   NetworkReport report = sound_report();
   for (const size_t to : {1u, 2u}) {
