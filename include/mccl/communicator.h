@@ -163,6 +163,7 @@ struct CommunicatorStats {
   uint64_t write_calls = 0;
   uint64_t read_calls = 0;
   uint64_t parked_bytes = 0;
+  uint64_t refused_connections = 0;  // of strangers, and of processes of other jobs
 };
 
 // A rank's share of a buffer: `count` elements at `data`. Not owned.

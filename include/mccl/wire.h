@@ -48,6 +48,8 @@ class Wire {
 
   // For messages: "192.168.1.7:40112 -> 192.168.1.9:5123 over tcp".
   virtual std::string describe() const = 0;
+  // The other side without what differs between its connections: "192.168.1.9".
+  virtual std::string peer_host() const { return describe(); }
 };
 
 // Something happened on a wire since the last report. Edge-triggered: after `readable` the caller

@@ -77,6 +77,7 @@ py::dict to_dict(const CommunicatorStats& stats, const StagingStats& staging,
   result["write_calls"] = stats.write_calls;
   result["read_calls"] = stats.read_calls;
   result["parked_bytes"] = stats.parked_bytes;
+  result["refused_connections"] = stats.refused_connections;
   result["staged_calls"] = staging.calls;
   result["staged_bytes"] = staging.bytes;
   result["device_calls"] = hand_off.calls;

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/nearest_name.h"
+#include "base/secret.h"
 #include "base/setting_text.h"
 
 extern char** environ;  // NOLINT: declared by glibc, not by every libc
@@ -234,6 +235,42 @@ SettingRow profile_row() {
           }};
 }
 
+SettingRow secret_row() {
+  return {.name = "MCCL_SECRET",
+          .type = "a text of at most 1024 bytes",
+          .unit = "",
+          .scope = SettingScope::Job,
+          .effect =
+              "Processes connect only to those that hold the same secret, which each proves "
+              "without sending it. Unset: whoever can read the rendezvous can connect.",
+          .fallbacks = {},
+          .parse =
+              [](std::string_view text, Config* config) {
+                if (text.size() > kSecretBytesMax) return false;
+                config->secret = text;
+                return true;
+              },
+          .write = [](const Config& config) { return config.secret; },
+          .is_secret = true};
+}
+
+SettingRow secret_file_row() {
+  return {.name = "MCCL_SECRET_FILE",
+          .type = "a path",
+          .unit = "",
+          .scope = SettingScope::Local,
+          .effect =
+              "A file whose first line is MCCL_SECRET. It is refused when anybody but its owner "
+              "has access to it.",
+          .fallbacks = {},
+          .parse =
+              [](std::string_view text, Config* config) {
+                config->secret_file = text;
+                return true;
+              },
+          .write = [](const Config& config) { return config.secret_file; }};
+}
+
 SettingRow socket_buffer_row() {
   return {
       .name = "MCCL_SOCKET_BUFFER",
@@ -352,12 +389,12 @@ std::string_view cost_profile_name(CostProfile profile) {
 
 std::span<const SettingRow> settings() {
   static const std::vector<SettingRow> rows = {
-      algorithm_row(),   algorithm_strict_row(), deterministic_row(),
-      device_wait_row(), dump_directory_row(),   log_row(),
-      park_limit_row(),  peer_timeout_row(),     port_range_row(),
-      profile_row(),     socket_buffer_row(),    socket_interface_row(),
-      switch_row(),      timeout_row(),          unified_row(),
-      uplink_ports_row()};
+      algorithm_row(),     algorithm_strict_row(), deterministic_row(),
+      device_wait_row(),   dump_directory_row(),   log_row(),
+      park_limit_row(),    peer_timeout_row(),     port_range_row(),
+      profile_row(),       secret_row(),           secret_file_row(),
+      socket_buffer_row(), socket_interface_row(), switch_row(),
+      timeout_row(),       unified_row(),          uplink_ports_row()};
   return rows;
 }
 
@@ -431,7 +468,7 @@ Result<Config> parse_config(EnvironmentView environment, std::vector<std::string
 std::string job_settings_text(const Config& config) {
   std::string text;
   for (const SettingRow& row : settings())
-    if (row.scope == SettingScope::Job)
+    if (row.scope == SettingScope::Job && !row.is_secret)
       text += std::string(row.name) + "=" + row.write(config) + "\n";
   return text;
 }

@@ -62,6 +62,9 @@ struct Config {
   // this user's own under the system's temporary one; kDumpsOff: nowhere.
   std::string dump_directory;
   CostProfile cost_profile = CostProfile::Auto;
+  // What the processes of a job prove to each other that they hold; read_secret() in secret.h.
+  std::string secret;
+  std::string secret_file;
   // The switch that this rank's host stands at. Empty: all ranks stand at one.
   std::string switch_name;
   // What a switch's uplink carries in each direction, in ports of a host. 0: it is never the limit.
@@ -70,8 +73,8 @@ struct Config {
   bool operator==(const Config&) const = default;
 };
 
-// Job: every rank must have the same value, which is checked at the handshake. Local: each rank its
-// own.
+// Job: every rank must have the same value, which is checked at the rendezvous; a secret is proven
+// when processes connect. Local: each rank its own.
 enum class SettingScope : uint8_t { Job, Local };
 
 // One setting. The table is the source of parsing, of comparing and of the documentation.
@@ -131,6 +134,7 @@ bool is_colour_allowed();
 Result<Config> parse_config(EnvironmentView environment, std::vector<std::string>* warnings);
 
 // The job-scoped settings, one "NAME=value" per line in table order: equal texts, equal settings.
+// Without secrets.
 std::string job_settings_text(const Config& config);
 
 }  // namespace mccl

@@ -30,6 +30,7 @@ CommunicatorStats CommunicatorCore::stats() {
           stats.read_calls += link.read_calls();
         });
         stats.parked_bytes = transport.pool().bytes_out();
+        stats.refused_connections = transport.refusals().stranger_count();
       },
       true);
   return stats;

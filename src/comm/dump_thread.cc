@@ -61,7 +61,6 @@ bool take_signal(int descriptor) {
   // Ours without an endpoint of this process: inherited from the parent by a fork.
   const bool is_inherited = is_ours(action) && target.pid.load() != getpid();
   if (!is_default && !is_inherited) return false;
-  if (is_default && target.pid.load() == getpid() && target.descriptor.load() >= 0) return false;
   target.descriptor.store(descriptor);
   target.pid.store(getpid());
   action = {};
@@ -70,15 +69,16 @@ bool take_signal(int descriptor) {
   return sigaction(SIGUSR1, &action, nullptr) == 0;
 }
 
-void give_signal_back() {
+void give_signal_back(int descriptor) {
+  SignalTarget& target = signal_target();
+  // Another endpoint may have taken it, after the program had put the default back.
+  if (!target.descriptor.compare_exchange_strong(descriptor, -1)) return;
   struct sigaction action {};
   if (sigaction(SIGUSR1, nullptr, &action) == 0 && is_ours(action)) {
     action = {};
     action.sa_handler = SIG_DFL;
     (void)sigaction(SIGUSR1, &action, nullptr);
   }
-  SignalTarget& target = signal_target();
-  target.descriptor.store(-1);
   while (target.running.load() > 0) std::this_thread::yield();
 }
 
@@ -112,7 +112,7 @@ DumpThread::DumpThread(DumpFile file, const Logger& logger, std::function<Proces
 }
 
 DumpThread::~DumpThread() {
-  if (has_signal_) give_signal_back();
+  if (has_signal_) give_signal_back(pipe_.in);
   notify(kEnd);
   thread_.join();
   close(pipe_.in);
@@ -144,7 +144,6 @@ void DumpThread::run() {
     write_failures();
     if (what == kSignal) answer_signal();
   }
-  write_failures();
 }
 
 void DumpThread::write_failures() {

@@ -11,6 +11,7 @@
 #include <random>
 #include <utility>
 
+#include "base/secret.h"
 #include "base/wall_time.h"
 #include "comm/communicator_core.h"
 #include "transport/interfaces.h"
@@ -103,7 +104,11 @@ void EndpointCore::start(WireContext& wires, const Clock& clock, uint64_t proces
   if (uname(&system) == 0)
     record_.manifest = {{"operating system", system.sysname}, {"processor", system.machine}};
   engine_ = std::make_unique<Engine>(
-      wires, clock, device_, logger_, process_id, token,
+      wires, clock, device_, logger_,
+      Identity{.process_id = process_id,
+               .token = token,
+               .secret = config_.secret,
+               .nonces = has_thread ? random_nonces() : seeded_nonces(process_id)},
       "host " + record_.host_name + ", pid " + std::to_string(record_.pid));
   driver_ = std::make_unique<Driver>(*engine_, wires, has_thread);
 }
@@ -114,6 +119,9 @@ Result<std::unique_ptr<EndpointCore>> EndpointCore::create(const EndpointOptions
       options.settings.empty() ? read_environment() : Environment(options.settings);
   Result<Config> config = parse_config(environment, &warnings);
   if (!config.is_ok()) return config.status();
+  Result<std::string> secret = read_secret(config.value());
+  if (!secret.is_ok()) return secret.status();
+  config.value().secret = secret.value();
   const Logger logger(config.value().log_level, "mccl");
   for (const std::string& warning : warnings) logger.warning(warning);
 

@@ -28,11 +28,12 @@ void DeviceBell::detach() {
 }
 
 Engine::Engine(WireContext& wires, const Clock& clock, const Device& device, const Logger& logger,
-               uint64_t process_id, uint64_t token, std::string process_name)
+               Identity identity, std::string process_name)
     : clock_(clock),
       device_(device),
       device_bell_(std::make_shared<DeviceBell>(wires)),
-      transport_(wires, process_id, token, *this),
+      transport_(wires, std::move(identity), *this,
+                 [&logger](const std::string& line) { logger.warning(line); }),
       watch_(groups_, transport_, clock, logger, std::move(process_name)) {}
 
 Engine::~Engine() {

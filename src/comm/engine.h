@@ -46,7 +46,7 @@ class Engine final : public LinkListener {
  public:
   // All references outlive the engine. `process_name`: "host h7, pid 4711".
   Engine(WireContext& wires, const Clock& clock, const Device& device, const Logger& logger,
-         uint64_t process_id, uint64_t token, std::string process_name);
+         Identity identity, std::string process_name);
   ~Engine() override;
 
   // Takes note of readiness.

@@ -61,6 +61,7 @@ class Network {
   Status check_peer(EndIndex index);
   void close(EndIndex index);
   std::string describe(EndIndex index) const;
+  std::string peer_address(EndIndex index) const { return address_of(ends_[index].peer_node); }
   void count_wires(int change) { wire_count_ += change; }
 
  private:

@@ -24,6 +24,7 @@ class SimWire final : public Wire {
   Status check_peer(int64_t /*now_ns*/) override { return network_.check_peer(end_); }
   void close() override { network_.close(end_); }
   std::string describe() const override { return network_.describe(end_); }
+  std::string peer_host() const override { return network_.peer_address(end_); }
 
  private:
   Network& network_;

@@ -34,11 +34,12 @@ bool is_answered(const AcceptorHandshake& handshake) {
 
 }  // namespace
 
-Gate::Gate(WireContext& wires, Identity identity, GateOwner& owner)
+Gate::Gate(WireContext& wires, Identity identity, GateOwner& owner, Refusals::Notice notice)
     : wires_(wires),
       identity_(std::move(identity)),
       owner_(owner),
-      own_key_(authenticator_.make_key(identity_.secret, identity_.token)) {}
+      own_key_(authenticator_.make_key(identity_.secret, identity_.token)),
+      refusals_(std::move(notice)) {}
 
 // Closed here and wherever one is given up, not left to the destructors of wires: these wait until
 // the peer has what was written, and strangers do not deserve it.
@@ -200,7 +201,10 @@ void Gate::greet(Stranger& stranger) {
 
 void Gate::dismiss(uint64_t token) {
   const auto stranger = strangers_.find(token);
-  const uint64_t process_id = stranger->second.handshake.peer_process();
+  const AcceptorHandshake& handshake = stranger->second.handshake;
+  const uint64_t process_id = handshake.peer_process();
+  refusals_.note(handshake.refusal(), handshake.has_bytes(), stranger->second.wire->peer_host(),
+                 handshake.reason());
   stranger->second.wire->close();
   strangers_.erase(stranger);
   if (attempts_.contains(process_id)) return advance_attempt(process_id);  // it may have waited

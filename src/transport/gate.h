@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "mccl/wire.h"
 #include "transport/handshake.h"
+#include "transport/refusals.h"
 
 namespace mccl {
 
@@ -52,8 +53,8 @@ class GateOwner {
 
 class Gate {
  public:
-  // `wires` and `owner` outlive the gate.
-  Gate(WireContext& wires, Identity identity, GateOwner& owner);
+  // `wires` and `owner` outlive the gate. `notice` (may be null) hears of strangers.
+  Gate(WireContext& wires, Identity identity, GateOwner& owner, Refusals::Notice notice);
   ~Gate();
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
@@ -72,6 +73,8 @@ class Gate {
   TimeNs expire(TimeNs now);
   // Ends connections with hosts that do not answer; see Wire::check_peer.
   void check_peers(TimeNs now);
+
+  const Refusals& refusals() const { return refusals_; }
 
  private:
   // A connection that we began.
@@ -114,6 +117,7 @@ class Gate {
   std::map<uint64_t, Attempt> attempts_;                     // by process id
   std::unordered_map<uint64_t, uint64_t> process_of_token_;  // of attempts
   Strangers strangers_;
+  Refusals refusals_;
   // Attempts of ours that have failed, by process id, while the peer may still complete its own.
   std::map<uint64_t, Status> failures_;
 };

@@ -281,9 +281,9 @@ AcceptorHandshake::State AcceptorHandshake::read_proof(Wire& wire) {
   while (bytes_ < sizeof(proof_)) {
     const Result<size_t> got = receive_part(wire, proof_, bytes_);
     if (!got.is_ok())
-      return refuse(Refusal::ClosedEarly,
-                    "it closed the connection when it saw our proof: its MCCL_SECRET differs or it "
-                    "is of another job");
+      return refuse(Refusal::ClosedEarly, "it went when it saw our proof (" +
+                                              got.status().message() +
+                                              "): its MCCL_SECRET differs or it is of another job");
     if (got.value() == 0) return state_;
     bytes_ += got.value();
   }

@@ -82,6 +82,7 @@ class TcpWire final : public Wire {
   std::string describe() const override {
     return fmt::format("{} -> {} over tcp", local_text_, peer_text_);
   }
+  std::string peer_host() const override { return peer_text_.substr(0, peer_text_.rfind(':')); }
 
  private:
   void linger();

@@ -16,10 +16,11 @@ constexpr TimeNs kCheckLongerNs = 30 * kNsPerSecond;
 
 }  // namespace
 
-Transport::Transport(WireContext& wires, Identity identity, LinkListener& listener)
+Transport::Transport(WireContext& wires, Identity identity, LinkListener& listener,
+                     Refusals::Notice notice)
     : process_id_(identity.process_id),
       listener_(listener),
-      gate_(wires, std::move(identity), *this) {}
+      gate_(wires, std::move(identity), *this, std::move(notice)) {}
 
 Transport::~Transport() = default;
 

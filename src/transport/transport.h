@@ -23,11 +23,9 @@ enum class Initiative : uint8_t {
 
 class Transport final : private GateOwner {
  public:
-  // `wires` and `listener` outlive the transport.
-  Transport(WireContext& wires, Identity identity, LinkListener& listener);
-  // Without a secret.
-  Transport(WireContext& wires, uint64_t process_id, uint64_t token, LinkListener& listener)
-      : Transport(wires, Identity{.process_id = process_id, .token = token}, listener) {}
+  // `wires` and `listener` outlive the transport. `notice` hears of strangers; see Refusals.
+  Transport(WireContext& wires, Identity identity, LinkListener& listener,
+            Refusals::Notice notice = {});
   ~Transport();
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
@@ -65,6 +63,7 @@ class Transport final : private GateOwner {
 
   BufferPool& pool() { return pool_; }
   uint64_t process_id() const { return process_id_; }
+  const Refusals& refusals() const { return gate_.refusals(); }
 
   // Calls visit(link) for every link.
   template <typename Visitor>

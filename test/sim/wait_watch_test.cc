@@ -191,6 +191,22 @@ TEST_F(WaitWatch, ALateRankCostsNoErrorAndNoNotice) {
   EXPECT_TRUE(lines_.empty()) << all_lines();
 }
 
+TEST_F(WaitWatch, AStoppedRankIsNamedAndWaitedFor) {
+  make(3);
+  for (int rank = 0; rank < 3; ++rank) post_at(0, rank, all_reduce());
+  group_->world().at(kNsPerMs * 100, 0, [this] { group_->world().pause(1); });
+  for (const int rank : {0, 2}) post_at(kNsPerMs * 200, rank, all_reduce());
+  post_at(kNsPerMs * 200, 1, all_reduce());
+  group_->world().at(5 * kNsPerSecond, 0, [this] { group_->world().resume(1); });
+  run_until(6 * kNsPerSecond);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(status(rank, 1).is_ok()) << rank;
+  EXPECT_EQ(data_[0], std::vector<float>(8, 9));
+  EXPECT_TRUE(has_line(name_of(1) + " for 2.2 s: it does not answer: it is stopped, or its host "
+                                    "sleeps"))
+      << all_lines();
+  EXPECT_TRUE(has_line(name_of(1) + " answers again, after 4.")) << all_lines();
+}
+
 TEST_F(WaitWatch, ALongWaitIsTold) {
   make(2);
   post_at(0, 0, all_reduce());

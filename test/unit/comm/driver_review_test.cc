@@ -46,7 +46,8 @@ struct Bench {
   SystemClock clock;
   CpuDevice device;
   Logger logger{LogLevel::Error, "mccl"};
-  Engine engine{wires, clock, device, logger, 1, 2, "host h, pid 1"};
+  Engine engine{wires,          clock, device, logger, Identity{.process_id = 1, .token = 2},
+                "host h, pid 1"};
 };
 
 TEST(DriverReview, AnEventThatACallerTookIsHandledAlsoWhenItsWorkIsDoneByThen) {

@@ -80,11 +80,11 @@ TEST(WaitReport, NobodyIsBehindInACallThatAllHaveMade) {
 
 TEST(WaitReport, TheFirstMissingCallCounts) {
   const WaitReport report = make_wait_report(
-      {process(0, {communicator("a", kThree, 0, 9, {call(7, "running"), call(8, "running")})}),
-       process(1, {communicator("a", kThree, 1, 9, {call(8, "running")})}),
+      {process(0, {communicator("a", kThree, 0, 9, {call(8, "running")})}),
+       process(1, {communicator("a", kThree, 1, 9, {call(7, "running"), call(8, "running")})}),
        process(2, {communicator("a", kThree, 2, 7, {})})});
   EXPECT_THAT(texts(report.communicators[0]),
-              ElementsAre("rank 2 has not made operation 7, barrier(), which rank 0 waits for"));
+              ElementsAre("rank 2 has not made operation 7, barrier(), which rank 1 waits for"));
 }
 
 TEST(WaitReport, SaysWhereADumpIsMissing) {

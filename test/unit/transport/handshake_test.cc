@@ -169,8 +169,8 @@ TEST_F(HandshakeTest, TheConnectorFindsAnotherSecretAndShowsNoProof) {
   EXPECT_EQ(to.advance(*ends_.accepted), State::Refused);
   EXPECT_EQ(to.refusal(), Refusal::ClosedEarly);
   EXPECT_EQ(to.reason(),
-            "it closed the connection when it saw our proof: its MCCL_SECRET differs or it is of "
-            "another job");
+            "it went when it saw our proof (sim://0 closed its connection to sim://1): its "
+            "MCCL_SECRET differs or it is of another job");
 }
 
 TEST_F(HandshakeTest, TheAcceptorFindsAWrongProof) {

@@ -35,7 +35,7 @@ class Process final : public LinkListener {
     transport_ = std::make_unique<Transport>(
         world.wires(node_),
         Identity{.process_id = id, .token = id * 10, .secret = secret, .nonces = seeded_nonces(id)},
-        *this);
+        *this, [this](const std::string& line) { notices.push_back(line); });
   }
 
   Transport& transport() { return *transport_; }
@@ -63,6 +63,7 @@ class Process final : public LinkListener {
 
   std::vector<Fingerprint> heads;
   std::vector<std::string> leaves;
+  std::vector<std::string> notices;
   Status failure;
   bool is_reading = true;
   bool is_idle_at_end = true;
