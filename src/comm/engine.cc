@@ -253,7 +253,8 @@ std::map<uint64_t, Status> Engine::lost_processes() {
 }
 
 void Engine::forget_lost_links() {
-  for (const auto& [process, failure] : lost_processes()) {
+  for (const auto& [lost, failure] : lost_processes()) {
+    const uint64_t process = lost;  // clang 14 captures no structured bindings
     const bool is_used = std::any_of(groups_.begin(), groups_.end(), [&](const auto& item) {
       return item.second->members.contains(process);
     });
