@@ -70,6 +70,10 @@ Status CommunicatorCore::await_control_tree(const Rendezvous& rendezvous) {
   // The group may fail meanwhile. Its first call says so; neighbours that are under way are still
   // to hear of it.
   constexpr TimeNs kFailedWaitNs = 2 * kNsPerSecond;
+  // A child that has not come by then may be gone: only a connection to it can tell.
+  constexpr TimeNs kSeekNs = 300 * kNsPerMs;
+  const TimeNs seek_at = deadline_after(endpoint_.engine().clock().now(), kSeekNs);
+  bool has_sought = false;
   const std::vector<int> neighbours = control_neighbours();
   const std::atomic<bool> never{false};
   TimeNs deadline = rendezvous.deadline;
@@ -77,16 +81,19 @@ Status CommunicatorCore::await_control_tree(const Rendezvous& rendezvous) {
     int missing = -1;
     bool has_failed = false;
     int lost = -1;
+    const bool seeks = !has_sought && endpoint_.engine().clock().now() >= seek_at;
+    has_sought |= seeks;
     endpoint_.driver().with_engine(
         [&] {
           has_failed = group_->queue.has_failed();
           if (has_failed && group_->queue.failure().code() == StatusCode::PeerLost)
             lost = group_->queue.failure().peer();
           for (const int neighbour : neighbours) {
-            const uint64_t process =
-                agreement_.ranks[static_cast<size_t>(neighbour)].peer.process_id;
-            const Link& link = endpoint_.engine().transport().link(process);
-            if (!link.has_wire() && !link.is_failed() && neighbour != lost) missing = neighbour;
+            const PeerAddress& peer = agreement_.ranks[static_cast<size_t>(neighbour)].peer;
+            const Link& link = endpoint_.engine().transport().link(peer.process_id);
+            if (link.has_wire() || link.is_failed() || neighbour == lost) continue;
+            missing = neighbour;
+            if (seeks) endpoint_.engine().connect_now(peer);
           }
         },
         true);
