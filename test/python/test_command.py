@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
+import socket
 import stat
 import subprocess
 import sys
@@ -214,3 +216,51 @@ def test_simulate_names_the_faults_of_a_file(tmp_path):
     program.write_text(RING.replace('type="rrcs"', 'type="rrcz"', 1))
     _, err = run("simulate", program, status=1)
     assert f"{program}:7:" in err
+
+
+def test_doctor_alone_says_what_this_host_has():
+    checks = json.loads(subprocess.run([MCCL, "doctor", "--json"], capture_output=True, text=True,
+                                       check=False).stdout)["checks"]
+    assert {row["subject"] for row in checks} == {
+        "interface", "ports", "open files", "congestion", "buffers"}
+    assert {row["result"] for row in checks} <= {"ok", "warn"}
+
+
+def start_doctors(hosts: list[str], port: int, *options: str) -> list[subprocess.Popen]:
+    """A doctor for each host of this machine, the first one last."""
+    return [subprocess.Popen(
+        [MCCL, "doctor", "--hosts", ",".join(hosts), "--self", host, "--port", str(port),
+         *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for host in reversed(hosts)]
+
+
+def find_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other loopback addresses need Linux")
+def test_doctors_of_all_hosts_measure_and_the_first_reports():
+    hosts = ["127.0.0.1", "127.0.0.2"]
+    doctors = start_doctors(hosts, find_port(), "--json")
+    (_, other_err), (out, err) = (doctor.communicate(timeout=60) for doctor in doctors)
+    assert [doctor.returncode for doctor in doctors] == [1, 1], err  # one machine is no network
+    report = json.loads(out)
+    assert report["kind"] == "measured"
+    assert [(pair["from"], pair["to"], pair["outcome"]) for pair in report["pairs"]] == [
+        ("127.0.0.1", "127.0.0.2", "ok"), ("127.0.0.2", "127.0.0.1", "ok")]
+    assert [finding["kind"] for finding in report["findings"]] == ["poor_interface"]
+    assert report["exit_status"] == 1
+    assert other_err.endswith("127.0.0.1, the first of --hosts, has the report\n")
+    assert "neither authenticated nor encrypted" in err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other loopback addresses need Linux")
+def test_doctor_says_that_the_other_host_never_came():
+    out, _ = run("doctor", "--hosts", "127.0.0.1,127.0.0.2", "--self", "127.0.0.1", "--port",
+                 find_port(), "--timeout", 1, status=3)
+    assert re.search(r"127.0.0.2 never came, in [0-9.]+ s: nobody listens at 127.0.0.2:", out)
+    _, err = run("doctor", "--hosts", "127.0.0.1,127.0.0.2", "--self", "127.0.0.2", "--port",
+                 find_port(), "--timeout", 1, status=3)
+    assert "127.0.0.2 and 127.0.0.1, the first of --hosts, did not meet in 1 s" in err

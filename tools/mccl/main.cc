@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "doctor/doctor_verb.h"
 #include "dump/dump_verb.h"
 #include "env/env_verb.h"
 #include "fit/fit_verb.h"
@@ -19,8 +20,9 @@
 
 namespace {
 
-constexpr std::array kVerbs = {&mccl::kDumpVerb,    &mccl::kEnvVerb,  &mccl::kFitVerb,
-                               &mccl::kOverlapVerb, &mccl::kPlanVerb, &mccl::kSimulateVerb};
+constexpr std::array kVerbs = {&mccl::kDoctorVerb,  &mccl::kDumpVerb,    &mccl::kEnvVerb,
+                               &mccl::kFitVerb,     &mccl::kOverlapVerb, &mccl::kPlanVerb,
+                               &mccl::kSimulateVerb};
 
 // Beside this program, as in an environment that is not activated, else along the PATH. Returns
 // only when there is nothing to run.
