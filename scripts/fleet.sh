@@ -8,6 +8,8 @@
 #   scripts/fleet.sh bridge     4, 8 and 24 hosts on a switch, the same
 #   scripts/fleet.sh relay      24 hosts, 0.295 ms one way: small calls, and 1 MiB against the ring
 #                               (then with a delay DILATION=200 times as long)
+#   scripts/fleet.sh start      24 hosts through torch: from before init_process_group to the end of
+#                               the first all_reduce, without the import
 #   scripts/fleet.sh soak       24 hosts, SECONDS_=600 back to back, every result checked
 #   scripts/fleet.sh smoke      all of it, small; ends with 77 where namespaces are not allowed
 #
@@ -294,6 +296,19 @@ soak() {
   $REPORT soak "$count hosts, $rate Mb/s" "$FOLDER/soak"
 }
 
+start() {
+  local count=${HOSTS:-24}
+  [ -x .venv/bin/python ] || refuse ".venv is missing: run make build first"
+  make_bridge "$count" "${RATE:-1000}" 1500
+  echo "| hosts | start s, median | worst | of it until all have met | first all_reduce, slowest |"
+  echo "|---|---|---|---|---|"
+  # Without a name service torch's store warns of every connection.
+  TORCH_CPP_LOG_LEVEL=ERROR MCCL_LOG=error MCCL_DUMP_DIR=off \
+    .venv/bin/python -B bench/torch_start_bench.py \
+    --rounds "${ROUNDS:-3}" --master "$(address_of 0):$PORT" "${hosts[@]}"
+  remove_hosts
+}
+
 # Every kind of network once, small, and a planted error that has to be found.
 smoke() {
   make_pair 1000 1500
@@ -324,9 +339,9 @@ names=("$@")
 [ $# -gt 0 ] || names=(pair bridge relay)
 for name in "${names[@]}"; do
   case $name in
-    pair | bridge | relay | soak | smoke) ;;
+    pair | bridge | relay | start | soak | smoke) ;;
     *)
-      echo "fleet: unknown part \"$name\"; there are pair, bridge, relay, soak, smoke" >&2
+      echo "fleet: unknown part \"$name\"; there are pair, bridge, relay, start, soak, smoke" >&2
       exit 2
       ;;
   esac

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Long runs: training that starts and ends again and again, tensors beyond 2 GiB, random calls with
 # their results checked, simulator seeds, rules of the device hand-off broken one by one, hosts that
-# vanish and processes that stop.
+# vanish and processes that stop, processes that are killed.
 #   scripts/soak.sh                      everything
 #   RUNS=20 SECONDS_RANDOM=30 SEEDS=0:500 RUNS_HANDOFF=3 scripts/soak.sh  shorter
-#   scripts/soak.sh restarts|large|random|seeds|handoff|hosts  one of them
+#   scripts/soak.sh restarts|large|random|seeds|handoff|hosts|kills  one of them
 # Exits 1 when any of them failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+RUNS_KILLS=${RUNS:-300}
 RUNS=${RUNS:-100}
 SECONDS_RANDOM=${SECONDS_RANDOM:-300}
 SEEDS=${SEEDS:-0:10000}
@@ -78,11 +79,18 @@ hosts() {
     "$HOSTS_TEST" --peer-timeout-s=10 --stopped-s=30
 }
 
+# RUNS of them, or 300; repeat a failing seed with SEED_KILLS=SEED RUNS=1.
+kills() {
+  timeout $((RUNS_KILLS * 70 + 60)) .venv/bin/python test/torch/soak_kills.py \
+    --runs "$RUNS_KILLS" ${SEED_KILLS:+--seed "$SEED_KILLS"}
+}
+
 case $what in
-  all) parts=(restarts large random seeds handoff hosts) ;;
-  restarts | large | random | seeds | handoff | hosts) parts=("$what") ;;
+  all) parts=(restarts large random seeds handoff hosts kills) ;;
+  restarts | large | random | seeds | handoff | hosts | kills) parts=("$what") ;;
   *)
-    echo "soak: unknown part \"$what\"; there are restarts, large, random, seeds, handoff, hosts" >&2
+    echo "soak: unknown part \"$what\"; there are restarts, large, random, seeds, handoff, hosts," \
+      "kills" >&2
     exit 2
     ;;
 esac

@@ -62,6 +62,8 @@ struct WireEvent {
 };
 
 // All wires of one kind of one endpoint, and the one place where the endpoint may block.
+enum class ForkSide { Parent, Child };
+
 class WireContext {
  public:
   virtual ~WireContext() = default;
@@ -83,6 +85,12 @@ class WireContext {
 
   // Ends a poll() that blocks now, or the next one. Any thread; async-signal-safe is not promised.
   virtual void wake() = 0;
+
+  // Around a fork of this process, on the thread that forks; neither blocks long. The child closes
+  // its copies of all descriptors, since peers would not see the end of a parent that it outlives.
+  // Nothing of the context and of its wires may be used or destroyed there afterwards.
+  virtual void begin_fork() {}
+  virtual void end_fork(ForkSide /*side*/) {}
 };
 
 }  // namespace mccl

@@ -73,12 +73,40 @@ struct Backend::Shared {
   }
 };
 
+// The one mutable global of the project (design 3): the process-wide endpoint.
+struct Backend::Process {
+  std::mutex mutex;  // held while the process forks
+  std::weak_ptr<Shared> shared;
+  std::shared_ptr<Shared> forking;
+
+  static Process& own() {
+    static Process process;
+    return process;
+  }
+};
+
+void Backend::begin_fork() {
+  Process& process = Process::own();
+  process.mutex.lock();
+  process.forking = process.shared.lock();
+  // The endpoint of this process's own parent, of which nothing is open here.
+  if (process.forking != nullptr && process.forking->pid != getpid()) process.forking.reset();
+  if (process.forking != nullptr) process.forking->endpoint->core().own_wires()->begin_fork();
+}
+
+void Backend::end_fork(ForkSide side) {
+  Process& process = Process::own();
+  const std::shared_ptr<Shared> forked = std::exchange(process.forking, nullptr);
+  if (forked != nullptr) forked->endpoint->core().own_wires()->end_fork(side);
+  process.mutex.unlock();
+  // Never to be destroyed there: its threads are the parent's.
+  if (forked != nullptr && side == ForkSide::Child) (void)new std::shared_ptr<Shared>(forked);
+}
+
 std::shared_ptr<Backend::Shared> Backend::share(const std::string& master_address) {
-  // The one mutable global of the project (design 3): the process-wide endpoint.
-  static std::mutex mutex;
-  static std::weak_ptr<Shared> shared;
-  const std::lock_guard lock(mutex);
-  std::shared_ptr<Shared> living = shared.lock();
+  Process& process = Process::own();
+  const std::lock_guard lock(process.mutex);
+  std::shared_ptr<Shared> living = process.shared.lock();
   if (living != nullptr && living->pid == getpid()) return living;
   if (living != nullptr)
     // Forked: the threads of that endpoint are the parent's, so it can be neither used nor ended.
@@ -88,7 +116,7 @@ std::shared_ptr<Backend::Shared> Backend::share(const std::string& master_addres
   throw_unless_ok(endpoint.status());
   living = std::make_shared<Shared>();
   living->endpoint = std::move(endpoint).value();
-  shared = living;
+  process.shared = living;
   return living;
 }
 
@@ -167,9 +195,9 @@ void Backend::shutdown() {
   leaving.shared.reset();  // the last group's ends the completion thread, after what it has to run
 }
 
-void Backend::abort() {
+void Backend::abort(const std::string& reason) {
   const Living found = living();
-  if (found.communicator != nullptr) found.communicator->abort("abort() was called");
+  if (found.communicator != nullptr) found.communicator->abort(reason);
 }
 
 void Backend::note_staging(const Call& call, Shared& shared) {

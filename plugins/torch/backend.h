@@ -18,6 +18,7 @@
 
 #include "device_works.h"
 #include "mccl/communicator.h"
+#include "mccl/wire.h"
 #include "staging.h"
 #include "torch_work.h"
 
@@ -112,10 +113,17 @@ class Backend final : public c10d::Backend {
   WorkPointer endCoalescing() override;
 
   // Fails everything in flight, here and at the peers. Any thread, idempotent, does not block.
-  void abort() override;
+  void abort() override { abort("abort() was called"); }
+  // The same, with what the peers are to report.
+  void abort(const std::string& reason);
   // Leaves the group; nothing works afterwards. Bounded. Idempotent. Also from a callback of a
   // Future.
   void shutdown() override;
+
+  // Around a fork of this process, on the thread that forks, without the interpreter lock in the
+  // parent: the child must not keep the parent's connections open.
+  static void begin_fork();
+  static void end_fork(ForkSide side);
 
   CommunicatorStats stats();
   StagingStats staging_stats() const { return {staged_calls_, staged_bytes_}; }
@@ -126,7 +134,8 @@ class Backend final : public c10d::Backend {
 
  private:
   using TorchWorkPointer = c10::intrusive_ptr<TorchWork>;
-  struct Shared;  // the process-wide endpoint and completion thread
+  struct Shared;   // the process-wide endpoint and completion thread
+  struct Process;  // where it is found
   struct Living {
     std::shared_ptr<Shared> shared;  // first: outlives the communicator, which refers to it
     std::shared_ptr<Communicator> communicator;

@@ -42,6 +42,21 @@ void without_lock(const std::function<void()>& action) {
   }
 }
 
+void begin_fork() {
+  const py::gil_scoped_release release;
+  Backend::begin_fork();
+}
+
+void end_fork_in_parent() {
+  const py::gil_scoped_release release;
+  Backend::end_fork(ForkSide::Parent);
+}
+
+// Nobody else is there to wait for.
+void end_fork_in_child() {
+  Backend::end_fork(ForkSide::Child);
+}
+
 // Of another module, which was compiled against the same headers: the capsule holds a pointer to a
 // std::shared_ptr<TensorDevice>.
 void register_device(const std::string& type, const py::capsule& capsule) {
@@ -114,6 +129,10 @@ PYBIND11_MODULE(_C, module) {
 #ifdef __APPLE__
   register_tensor_device(c10::DeviceType::MPS, make_metal_device());
 #endif
+  py::module_::import("os").attr("register_at_fork")(
+      py::arg("before") = py::cpp_function(&begin_fork),
+      py::arg("after_in_parent") = py::cpp_function(&end_fork_in_parent),
+      py::arg("after_in_child") = py::cpp_function(&end_fork_in_child));
   module.def("_register_tensor_device", &register_device, py::arg("type"), py::arg("capsule"),
              "Makes tensors of a device known that this package does not know; see "
              "plugins/torch/tensor_device.h.");
@@ -138,6 +157,9 @@ PYBIND11_MODULE(_C, module) {
              return to_dict(stats, self.staging_stats(), self.hand_off_stats());
            })
       .def("explain", &explain, py::arg("collective"), py::arg("bytes"))
+      .def("_abort", py::overload_cast<const std::string&>(&Backend::abort),
+           py::call_guard<py::gil_scoped_release>(), py::arg("reason"),
+           "Fails the group on all ranks, with a reason that they report. Does not block.")
       .def("write_dump", &Backend::write_dump, py::arg("path"),
            py::call_guard<py::gil_scoped_release>());
 }

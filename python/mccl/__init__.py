@@ -10,6 +10,8 @@ many calls and why.
 from __future__ import annotations
 
 import atexit
+import functools
+import os
 from typing import Any
 
 import mccl_entry_point
@@ -70,7 +72,27 @@ def create_backend(options, backend_options=None):
         master_address=_rendezvous_host(options.store),
     )
     _living.add(backend)
+    _watch_for_the_end()
     return backend
+
+
+@functools.cache
+def _hook_of(process_id: int):
+    from .exit_hook import ExitHook
+
+    hook = ExitHook(_abort_all, _shut_down_all)
+    hook.install()
+    return hook
+
+
+def _watch_for_the_end() -> None:
+    # Of every process that has groups: a forked one makes its own.
+    _hook_of(os.getpid())
+
+
+def _abort_all(reason: str) -> None:
+    for backend in list(_living):
+        backend._abort(reason)
 
 
 def _shut_down_all() -> None:

@@ -92,8 +92,12 @@ Status Bootstrap::join() {
         return store_.set(key_of_rank(options_.rank), to_json(own_).dump());
       // Over before this rank came: of an earlier run, or its ranks have failed just now.
       over_since = std::min(over_since, clock_.now());
-      if (clock_.now() - over_since >= kFailureNs) MCCL_RETURN_IF_ERROR(error_of(*blob.value()));
-      MCCL_RETURN_IF_ERROR(check_over(over_since));
+      const Result<bool> was_here = took_part();
+      if (!was_here.is_ok()) return was_here.status();
+      if (!was_here.value()) {
+        if (clock_.now() - over_since >= kFailureNs) MCCL_RETURN_IF_ERROR(error_of(*blob.value()));
+        MCCL_RETURN_IF_ERROR(check_over(over_since));
+      }
       pause();
     }
     if (options_.interrupted && options_.interrupted())
@@ -108,6 +112,25 @@ Status Bootstrap::join() {
     }
     give_notice();
   }
+}
+
+// Ranks leave a group that has failed at different times, to form another one: rank 0 may come
+// last.
+Result<bool> Bootstrap::took_part() {
+  if (looked_at_ == meeting_) return has_taken_part_;
+  const Result<std::optional<RankRecord>> leader = find_record(0);
+  if (!leader.is_ok()) return leader.status();
+  looked_at_ = meeting_;
+  has_taken_part_ = false;
+  const int rank_count = leader.value().has_value() ? leader.value()->rank_count : 0;
+  for (int rank = 0; rank < rank_count && !has_taken_part_; ++rank) {
+    const Result<std::optional<RankRecord>> record = find_record(rank);
+    if (!record.is_ok()) return record.status();
+    // Its endpoint may have been another one.
+    has_taken_part_ = record.value().has_value() && record.value()->pid == own_.pid &&
+                      record.value()->host_id == own_.host_id;
+  }
+  return has_taken_part_;
 }
 
 Status Bootstrap::check_over(TimeNs since) {

@@ -89,6 +89,8 @@ class Bootstrap {
   // Whether rank 0 of a meeting that is over still lives and leads another group than this rank's:
   // then it will not call another meeting.
   Status check_over(TimeNs since);
+  // Whether this process was in the meeting, which is over.
+  Result<bool> took_part();
   Status describe_other_group(int rank_count, const std::string& title) const;
   // What ends a wait early: an interrupt, a lost rank, the error of another rank, a new meeting.
   Status look_around(bool* has_new_meeting);
@@ -114,6 +116,8 @@ class Bootstrap {
   BootstrapOptions options_;
   RankRecord own_;
   std::string meeting_;
+  std::string looked_at_;  // the meeting that took_part() knows
+  bool has_taken_part_ = false;
   TimeNs begin_;
   TimeNs deadline_;
   TimeNs notice_at_;

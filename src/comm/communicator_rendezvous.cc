@@ -76,14 +76,17 @@ Status CommunicatorCore::await_control_tree(const Rendezvous& rendezvous) {
   while (!endpoint_.is_passive()) {
     int missing = -1;
     bool has_failed = false;
+    int lost = -1;
     endpoint_.driver().with_engine(
         [&] {
           has_failed = group_->queue.has_failed();
+          if (has_failed && group_->queue.failure().code() == StatusCode::PeerLost)
+            lost = group_->queue.failure().peer();
           for (const int neighbour : neighbours) {
             const uint64_t process =
                 agreement_.ranks[static_cast<size_t>(neighbour)].peer.process_id;
             const Link& link = endpoint_.engine().transport().link(process);
-            if (!link.has_wire() && !link.is_failed()) missing = neighbour;
+            if (!link.has_wire() && !link.is_failed() && neighbour != lost) missing = neighbour;
           }
         },
         true);

@@ -73,6 +73,8 @@ class EndpointCore {
   const RankRecord& record() const { return record_; }
   // "lo 127.0.0.1"
   const std::string& interface_text() const { return interface_text_; }
+  // Null for a passive endpoint.
+  WireContext* own_wires() { return own_wires_.get(); }
   // Whether nobody drives but step().
   bool is_passive() const { return own_wires_ == nullptr; }
   // False in a forked child, which shares descriptors with its parent and must not use them.

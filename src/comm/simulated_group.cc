@@ -21,7 +21,8 @@ SimulatedGroup::SimulatedGroup(int rank_count, const sim::WorldOptions& world,
                                SimulatedGroupOptions options)
     : world_(world),
       has_timers_(options.has_timers),
-      timers_(static_cast<size_t>(rank_count), kNever) {
+      timers_(static_cast<size_t>(rank_count), kNever),
+      store_(options.store != nullptr ? std::move(options.store) : make_memory_store()) {
   // Proving is done once, not by each of what may be hundreds of ranks.
   if (options.prover == nullptr) options.prover = std::make_shared<ProgramProver>();
   for (int rank = 0; rank < rank_count; ++rank) {

@@ -28,6 +28,7 @@ struct SimulatedGroupOptions {
   // Ranks look at their deadlines when these have come, also while nothing reaches them; else only
   // when something does, and a run in which nothing can happen any more ends at once.
   bool has_timers = false;
+  std::shared_ptr<Store> store = {};  // where ranks meet; null: one of its own
   // Who gets the lines that a rank logs, without the line's end. Empty: standard error.
   std::function<void(int rank, std::string_view line)> log = {};
 };
@@ -78,7 +79,7 @@ class SimulatedGroup {
   sim::World world_;
   bool has_timers_;
   std::vector<TimeNs> timers_;  // when a rank looks at its deadlines next
-  std::shared_ptr<Store> store_ = make_memory_store();
+  std::shared_ptr<Store> store_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<std::vector<std::unique_ptr<Communicator>>> communicators_;
 };

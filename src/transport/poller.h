@@ -7,10 +7,13 @@
 #include <climits>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "base/clock.h"
 #include "mccl/status.h"
+#include "mccl/wire.h"
 #include "transport/socket.h"
 
 namespace mccl {
@@ -42,11 +45,17 @@ class Poller {
   // Ends a wait() that blocks now, or the next one. Any thread.
   void wake();
 
+  // Around a fork, on the thread that forks: WireContext's promises. add() and remove() wait.
+  void begin_fork() { fork_mutex_.lock(); }
+  void end_fork(ForkSide side);
+
  private:
   Poller(FileDescriptor queue, FileDescriptor wake_up);
 
   FileDescriptor queue_;
   FileDescriptor wake_up_;  // an eventfd; kqueue needs none
+  std::mutex fork_mutex_;
+  std::set<int> watched_;
   std::atomic<bool> has_ns_timeouts_ = true;
 };
 

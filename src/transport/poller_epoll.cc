@@ -70,14 +70,19 @@ Poller::Poller(FileDescriptor queue, FileDescriptor wake_up)
     : queue_(std::move(queue)), wake_up_(std::move(wake_up)) {}
 
 Status Poller::add(int descriptor, const void* owner) {
+  const std::lock_guard lock(fork_mutex_);
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = const_cast<void*>(owner);
-  if (::epoll_ctl(queue_.number(), EPOLL_CTL_ADD, descriptor, &event) == 0) return Status::ok();
-  return Status(StatusCode::Network, "cannot watch a socket: " + error_text(errno));
+  if (::epoll_ctl(queue_.number(), EPOLL_CTL_ADD, descriptor, &event) != 0)
+    return Status(StatusCode::Network, "cannot watch a socket: " + error_text(errno));
+  watched_.insert(descriptor);
+  return Status::ok();
 }
 
 void Poller::remove(int descriptor) {
+  const std::lock_guard lock(fork_mutex_);
+  watched_.erase(descriptor);
   epoll_event unused{};
   ::epoll_ctl(queue_.number(), EPOLL_CTL_DEL, descriptor, &unused);
 }
@@ -106,6 +111,17 @@ void Poller::wake() {
   const uint64_t one = 1;
   // The counter cannot overflow in practice, and a full counter wakes as well.
   (void)!::write(wake_up_.number(), &one, sizeof one);
+}
+
+// The queue first: what is closed while it is open stays registered, for the parent, in any case.
+void Poller::end_fork(ForkSide side) {
+  if (side == ForkSide::Child) {
+    queue_.close();
+    wake_up_.close();
+    for (const int descriptor : watched_) ::close(descriptor);
+    watched_.clear();
+  }
+  fork_mutex_.unlock();
 }
 
 }  // namespace mccl

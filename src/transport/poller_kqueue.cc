@@ -3,6 +3,7 @@
 #if defined(__APPLE__)
 
 #include <sys/event.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -44,15 +45,20 @@ Poller::Poller(FileDescriptor queue, FileDescriptor wake_up)
     : queue_(std::move(queue)), wake_up_(std::move(wake_up)) {}
 
 Status Poller::add(int descriptor, const void* owner) {
+  const std::lock_guard lock(fork_mutex_);
   const auto identifier = static_cast<uintptr_t>(descriptor);
   const std::array<struct kevent, 2> changes = {
       change(identifier, EVFILT_READ, EV_ADD | EV_CLEAR, owner),
       change(identifier, EVFILT_WRITE, EV_ADD | EV_CLEAR, owner)};
-  if (::kevent(queue_.number(), changes.data(), 2, nullptr, 0, nullptr) == 0) return Status::ok();
-  return Status(StatusCode::Network, "cannot watch a socket: " + error_text(errno));
+  if (::kevent(queue_.number(), changes.data(), 2, nullptr, 0, nullptr) != 0)
+    return Status(StatusCode::Network, "cannot watch a socket: " + error_text(errno));
+  watched_.insert(descriptor);
+  return Status::ok();
 }
 
 void Poller::remove(int descriptor) {
+  const std::lock_guard lock(fork_mutex_);
+  watched_.erase(descriptor);
   const auto identifier = static_cast<uintptr_t>(descriptor);
   for (const int16_t filter : {int16_t{EVFILT_READ}, int16_t{EVFILT_WRITE}}) {
     const struct kevent removal = change(identifier, filter, EV_DELETE, nullptr);
@@ -84,6 +90,15 @@ void Poller::wake() {
   struct kevent trigger = change(kWakeUp, EVFILT_USER, 0, nullptr);
   trigger.fflags = NOTE_TRIGGER;
   ::kevent(queue_.number(), &trigger, 1, nullptr, 0, nullptr);
+}
+
+// The queue itself is not inherited.
+void Poller::end_fork(ForkSide side) {
+  if (side == ForkSide::Child) {
+    for (const int descriptor : watched_) ::close(descriptor);
+    watched_.clear();
+  }
+  fork_mutex_.unlock();
 }
 
 }  // namespace mccl

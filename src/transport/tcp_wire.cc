@@ -245,6 +245,8 @@ class TcpContext final : public WireContext {
   std::unique_ptr<Wire> accept(uint64_t token) override;
   void poll(int64_t timeout_ns, std::vector<WireEvent>& events) override;
   void wake() override { poller_->wake(); }
+  void begin_fork() override { poller_->begin_fork(); }
+  void end_fork(ForkSide side) override { poller_->end_fork(side); }
 
  private:
   void apply_options(int socket) const {

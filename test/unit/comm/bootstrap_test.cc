@@ -296,6 +296,26 @@ TEST(Bootstrap, SaysThatALivingLeaderFormedAnotherGroup) {
             "(global ranks 0, 1) of 2 ranks; all members of a group name the same ranks");
 }
 
+// Two of three have lost the third and form a group of two; rank 0 has not left the old one yet.
+TEST(Bootstrap, WaitsForALeaderThatIsStillInAnEarlierGroupOfBoth) {
+  Meeting meeting;
+  std::vector<RankRecord> records = {record_of(0), record_of(1), record_of(2)};
+  for (RankRecord& record : records) record.pid = static_cast<int64_t>(record.peer.process_id);
+  Bootstrap zero = meeting.bootstrap(0, 3), one = meeting.bootstrap(1, 3),
+            two = meeting.bootstrap(2, 3);
+  ASSERT_TRUE(zero.publish(records[0], 5).is_ok());
+  ASSERT_TRUE(one.publish(records[1], 0).is_ok());
+  ASSERT_TRUE(two.publish(records[2], 0).is_ok());
+  ASSERT_TRUE(zero.finish(&Meeting::decide).is_ok());
+  meeting.host.alive = 100;
+  const SystemClock clock;
+  Bootstrap next(*meeting.store, clock, meeting.host, {"world", "world", 1, 2, kNsPerSecond, {}});
+  records[2].peer.process_id = 777;  // of another endpoint
+  EXPECT_EQ(next.publish(records[2], 0).to_string(),
+            "timeout: Timed out after 1.0 s waiting for rank 0 of world; was it started, and does "
+            "it reach the store?");
+}
+
 TEST(Bootstrap, GoesOverToTheMeetingThatReplacesAnother) {
   Meeting meeting;
   // A leader that died before it had everybody.

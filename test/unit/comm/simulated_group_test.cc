@@ -49,6 +49,45 @@ TEST(SimulatedGroup, RefusesAProgramForAnotherNumberOfRanks) {
   EXPECT_EQ(status.message(), "program mine is for 3 ranks, the communicator has 2");
 }
 
+class CountingStore final : public Store {
+ public:
+  Status set(const std::string& key, const std::string& value) override {
+    ++request_count;
+    return store_->set(key, value);
+  }
+  Result<std::optional<std::string>> get(const std::string& key, int64_t timeout_ns) override {
+    ++request_count;
+    return store_->get(key, timeout_ns);
+  }
+
+  int request_count = 0;
+
+ private:
+  std::shared_ptr<Store> store_ = make_memory_store();
+};
+
+TEST(SimulatedGroup, MeetsWithSixRequestsToTheStorePerRankAndSumsWithNone) {
+  for (const int rank_count : {50, 100, 200}) {
+    const auto store = std::make_shared<CountingStore>();
+    SimulatedGroupOptions options;
+    options.store = store;
+    SimulatedGroup group(rank_count, {}, options);
+    ASSERT_TRUE(group.add_communicator("world").is_ok());
+    EXPECT_EQ(store->request_count, 6 * rank_count - 2);
+    std::vector<float> data(static_cast<size_t>(rank_count), 1);
+    std::vector<std::shared_ptr<Work>> works;
+    for (int rank = 0; rank < rank_count; ++rank) {
+      float* const own = &data[static_cast<size_t>(rank)];
+      works.push_back(group.communicator(rank)
+                          .all_reduce(own, own, 1, DataType::Float32, ReduceOp::Sum)
+                          .value());
+    }
+    ASSERT_TRUE(group.run(works));
+    EXPECT_EQ(data.back(), static_cast<float>(rank_count));
+    EXPECT_EQ(store->request_count, 6 * rank_count - 2);
+  }
+}
+
 TEST(SimulatedGroup, PlansByTheCostsThatItIsGiven) {
   // A hop costs so much that one round of all pairs is best whatever the size.
   SimulatedGroupOptions options;

@@ -6,6 +6,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <set>
@@ -100,6 +102,48 @@ TEST(TcpContext, RefusesWhatIsNotAnAddressOrARangeOfPorts) {
               "invalid argument: ports " + std::to_string(first) + " to " + std::to_string(last) +
                   " are not a range in 1 to 65535");
   }
+}
+
+TEST(TcpContext, IsNotKeptOpenByAForkedChild) {
+  const auto near_context = make_context({});
+  const auto far_context = make_context({});
+  auto [near, far] = connect_pair(*near_context, *far_context);
+  std::vector<WireEvent> events;
+  far_context->poll(0, events);  // of the connection itself
+  int life[2];
+  ASSERT_EQ(::pipe(life), 0);
+  far_context->begin_fork();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    far_context->end_fork(ForkSide::Child);
+    ::close(life[1]);
+    char unused = 0;
+    (void)!::read(life[0], &unused, 1);  // until the parent's end is closed
+    ::_exit(0);
+  }
+  far_context->end_fork(ForkSide::Parent);
+
+  // The parent's wire is still watched.
+  std::byte byte{7};
+  const iovec piece{&byte, 1};
+  ASSERT_EQ(near->write({&piece, 1}).value(), 1u);
+  events.clear();
+  far_context->poll(kNsPerSecond, events);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_TRUE(events[0].token == 2 && events[0].readable);
+  ASSERT_EQ(far->read({&piece, 1}).value(), 1u);
+
+  far.reset();
+  Status end;
+  for (int looks = 0; end.is_ok() && looks < 10; ++looks) {
+    events.clear();
+    near_context->poll(kNsPerSecond, events);
+    end = near->read({&piece, 1}).status();
+  }
+  EXPECT_EQ(end.code(), StatusCode::PeerLost) << end.to_string();
+  ::close(life[1]);
+  ::close(life[0]);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST(TcpWire, DescribesBothEndsAlsoWhenClosed) {
