@@ -35,7 +35,7 @@ class HandRank final : public RingRank, public LinkListener {
         store_(store),
         rank_(rank),
         rank_count_(rank_count),
-        transport_(wires, process_of(rank), token_of(rank), *this) {
+        transport_(wires, {.process_id = process_of(rank), .token = token_of(rank)}, *this) {
     const Status status = store.set("hand/" + std::to_string(rank), wires.address());
     MCCL_CHECK_EQ(status.to_string(), "ok");
   }

@@ -6,6 +6,17 @@
 
 namespace mccl {
 
+namespace {
+
+// An interface takes up to a second to notice that its cable is in, and loses packets until then.
+void wait_for(Host& host, const std::string& interface, const std::string& state) {
+  const std::string command = "for try in $(seq 5000); do ip -d link show " + interface +
+                              " | grep -q '" + state + "' && exit 0; done; exit 1";
+  host.run([&] { MCCL_CHECK_EQ(std::system(command.c_str()), 0); });
+}
+
+}  // namespace
+
 HostStar::HostStar(int host_count) {
   for (int index = 0; index < host_count; ++index) hosts_.push_back(std::make_unique<Host>());
   if (!refusal().empty()) return;
@@ -19,15 +30,10 @@ HostStar::HostStar(int host_count) {
     hosts_[index]->ip("address add " + address(index) + "/24 dev eth0");
     hosts_[index]->ip("link set eth0 up");
   }
-  // A port takes up to a second to notice that its cable is in.
-  switch_.run([&] {
-    for (size_t index = 0; index < hosts_.size(); ++index)
-      MCCL_CHECK_EQ(
-          std::system(("for try in $(seq 2000); do ip -d link show port" + std::to_string(index) +
-                       " | grep -q 'state forwarding' && exit 0; done; exit 1")
-                          .c_str()),
-          0);
-  });
+  for (size_t index = 0; index < hosts_.size(); ++index) {
+    wait_for(switch_, "port" + std::to_string(index), "state forwarding");
+    wait_for(*hosts_[index], "eth0", "state UP");
+  }
 }
 
 std::string HostStar::refusal() const {
