@@ -34,6 +34,11 @@ Link& Transport::link(uint64_t process_id) {
 }
 
 Status Transport::connect(const PeerAddress& peer, Initiative initiative) {
+  // Links are served in the order in which calls name them, which rotates over the ranks; the
+  // control tree's parent, the same for many, is not to come first.
+  const bool is_early =
+      initiative == Initiative::Ours && !link_of_process_.contains(peer.process_id);
+  if (is_early) return gate_.connect(peer);
   Link& target = link(peer.process_id);
   const bool is_our_turn = initiative == Initiative::Ours || process_id_ < peer.process_id;
   if (!is_our_turn || !wants(peer.process_id)) return Status::ok();
