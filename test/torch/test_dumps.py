@@ -122,7 +122,7 @@ def test_a_handler_of_the_program_keeps_working():
     with rank_processes.Ranks(2, initialises=False) as ranks:
         for caught, has_dumped in ranks.call(keep_own_handler):
             assert caught == [signal.SIGUSR1, signal.SIGUSR1]
-            assert not has_dumped
+            assert not has_dumped, ranks.output(0) + ranks.output(1)
 
 
 def fail_without_a_place(rank, rank_count):
