@@ -118,8 +118,11 @@ def keep_own_handler(rank, rank_count):
     return caught, os.path.exists(os.environ["MCCL_DUMP_DIR"])
 
 
-def test_a_handler_of_the_program_keeps_working():
-    with rank_processes.Ranks(2, initialises=False) as ranks:
+def test_a_handler_of_the_program_keeps_working(tmp_path):
+    # A directory of its own: where all tests write, others may have written.
+    directory = str(tmp_path / "dumps")
+    with rank_processes.Ranks(2, initialises=False,
+                              environment={"MCCL_DUMP_DIR": directory}) as ranks:
         for caught, has_dumped in ranks.call(keep_own_handler):
             assert caught == [signal.SIGUSR1, signal.SIGUSR1]
             assert not has_dumped, ranks.output(0) + ranks.output(1)

@@ -110,15 +110,18 @@ class WatchedHandOff final : public HandOff {
 
   void raise_consumer(uint64_t ticket) override {
     const TimeNs begin_ns = device_.now();
+    std::vector<Detour> detours;
     {
       const std::lock_guard lock(mutex_);
-      std::vector<Detour> detours = std::move(detours_[ticket]);
+      detours = std::move(detours_[ticket]);
       detours_.erase(ticket);
       for (const Detour& detour : detours) detour.copy_back();
-      std::move(detours.begin(), detours.end(), std::back_inserter(finished_));
     }
     inner_->raise_consumer(ticket);
-    note("raise_consumer", ticket, begin_ns);
+    // Only now: the caller's thread may drop them at once.
+    const std::lock_guard lock(mutex_);
+    std::move(detours.begin(), detours.end(), std::back_inserter(finished_));
+    add("raise_consumer", ticket, begin_ns);
   }
 
   std::vector<HandOver> take_hand_overs() {
