@@ -42,11 +42,6 @@ constexpr size_t kStoredBytesMax = size_t{1} << 30;
 constexpr size_t kReadBytes = size_t{64} << 10;
 // When the process is out of descriptors, nothing tells that there is one again.
 constexpr TimeNs kAcceptAgainNs = 100 * kNsPerMs;
-#if defined(MSG_NOSIGNAL)
-constexpr int kSendFlags = MSG_NOSIGNAL;
-#else
-constexpr int kSendFlags = 0;  // set_stream_options() has switched the signal off
-#endif
 
 using Value =
     std::shared_ptr<const std::string>;  // shared by the map and the answers being written
@@ -154,7 +149,7 @@ void Server::accept_all() {
     connection->socket = accept_stream_socket(listener_.number());
     if (!connection->socket.is_open()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      is_out_of_descriptors_ = errno != EAGAIN && errno != EWOULDBLOCK;
+      is_out_of_descriptors_ = !is_would_block(errno);
       return;
     }
     if (connections_.size() >= kConnectionsMax) continue;  // closes it
@@ -197,7 +192,7 @@ void Server::read(Connection& connection) {
   while (connection.state != ConnectionState::Closed) {
     const ssize_t count = ::recv(connection.socket.number(), arrived_.data(), arrived_.size(), 0);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (count < 0 && is_would_block(errno)) return;
     if (count <= 0) return close(connection);
     // One request at a time: more is not from a client of ours.
     if (connection.state != ConnectionState::Reading) return close(connection);
@@ -270,9 +265,9 @@ void Server::write(Connection& connection) {
                                  ? reinterpret_cast<const char*>(&connection.answer) + done_bytes
                                  : connection.value->data() + (done_bytes - kHeaderBytes);
     const size_t count = is_header ? kHeaderBytes - done_bytes : all_bytes - done_bytes;
-    const ssize_t sent = ::send(connection.socket.number(), data, count, kSendFlags);
+    const ssize_t sent = ::send(connection.socket.number(), data, count, kNoSignalFlag);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (sent < 0 && is_would_block(errno)) return;
     if (sent < 0) return close(connection);
     connection.written_bytes += static_cast<size_t>(sent);
   }

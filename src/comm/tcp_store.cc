@@ -33,15 +33,6 @@ constexpr TimeNs kAnswerNs = 30 * kNsPerSecond;
 // Between two attempts to connect: the pause doubles from the first to the second.
 constexpr TimeNs kPauseMinNs = 10 * kNsPerMs;
 constexpr TimeNs kPauseMaxNs = 500 * kNsPerMs;
-#if defined(MSG_NOSIGNAL)
-constexpr int kSendFlags = MSG_NOSIGNAL;
-#else
-constexpr int kSendFlags = 0;  // set_stream_options() has switched the signal off
-#endif
-
-TimeNs later(TimeNs now, TimeNs delay) {
-  return delay < kNever - now ? now + delay : kNever;
-}
 
 class TcpStore final : public Store {
  public:
@@ -136,17 +127,17 @@ Status TcpStore::connect_until(TimeNs deadline) {
       return Status(StatusCode::Timeout, fmt::format("nobody has served the store in time: {}",
                                                      socket.status().message()));
     // poll() with nothing to watch, so that a pause has the same bound and clock as every wait.
-    wait_for(-1, 0, std::min(deadline, later(clock_.now(), pause)));
+    wait_for(-1, 0, std::min(deadline, deadline_after(clock_.now(), pause)));
   }
 }
 
 Status TcpStore::send_all(int socket, const std::string& bytes, TimeNs deadline) const {
   for (size_t sent_bytes = 0; sent_bytes < bytes.size();) {
     const ssize_t count =
-        ::send(socket, bytes.data() + sent_bytes, bytes.size() - sent_bytes, kSendFlags);
+        ::send(socket, bytes.data() + sent_bytes, bytes.size() - sent_bytes, kNoSignalFlag);
     if (count >= 0) {
       sent_bytes += static_cast<size_t>(count);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    } else if (is_would_block(errno)) {
       if (!wait_for(socket, POLLOUT, deadline)) return failure("it takes no request");
     } else if (errno != EINTR) {
       return failure(error_text(errno));
@@ -162,7 +153,7 @@ Status TcpStore::recv_all(int socket, char* data, size_t count, TimeNs deadline)
       received_bytes += static_cast<size_t>(arrived);
     } else if (arrived == 0) {
       return failure("it closed the connection");
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    } else if (is_would_block(errno)) {
       if (!wait_for(socket, POLLIN, deadline)) return failure("no answer");
     } else if (errno != EINTR) {
       return failure(error_text(errno));
@@ -185,7 +176,8 @@ Result<TcpStore::Answer> TcpStore::exchange_on(int socket, const std::string& re
 
 Result<TcpStore::Answer> TcpStore::exchange(const StoreRequestHeader& header,
                                             const std::string& body) {
-  const TimeNs deadline = later(clock_.now(), later(header.timeout_ns, kAnswerNs));
+  const TimeNs deadline =
+      deadline_after(clock_.now(), deadline_after(header.timeout_ns, kAnswerNs));
   FileDescriptor socket;
   {
     const std::lock_guard lock(mutex_);
@@ -257,7 +249,8 @@ Result<std::shared_ptr<Store>> make_tcp_store(const std::string& host, int port,
   }
   auto store = std::make_shared<TcpStore>(host, static_cast<uint16_t>(port), std::move(server));
   const SystemClock clock;
-  MCCL_RETURN_IF_ERROR(store->connect_until(later(clock.now(), std::max<int64_t>(timeout_ns, 0))));
+  MCCL_RETURN_IF_ERROR(
+      store->connect_until(deadline_after(clock.now(), std::max<int64_t>(timeout_ns, 0))));
   return std::shared_ptr<Store>(std::move(store));
 }
 

@@ -141,6 +141,10 @@ SocketAddress peer_address(int socket) {
   return address;
 }
 
+bool is_would_block(int error_number) {
+  return error_number == EAGAIN || error_number == EWOULDBLOCK;
+}
+
 std::string error_text(int error_number) {
   return std::generic_category().message(error_number);
 }

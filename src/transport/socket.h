@@ -14,6 +14,16 @@
 
 namespace mccl {
 
+// For send(): a broken connection is an error number, not a signal.
+#if defined(MSG_NOSIGNAL)
+constexpr int kNoSignalFlag = MSG_NOSIGNAL;
+#else
+constexpr int kNoSignalFlag = 0;  // macOS: set_stream_options() has switched the signal off
+#endif
+
+// Whether a call on a non-blocking socket could do nothing now.
+bool is_would_block(int error_number);
+
 // Owns one descriptor and closes it.
 class FileDescriptor {
  public:

@@ -31,12 +31,6 @@
 namespace mccl {
 namespace {
 
-#if defined(MSG_NOSIGNAL)
-constexpr int kSendFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
-#else
-constexpr int kSendFlags = MSG_DONTWAIT;  // macOS: SO_NOSIGPIPE is set on the socket
-#endif
-
 constexpr int kBacklog = 1024;
 // What the ends of all wires of a context may take together when peers do not acknowledge: two
 // seconds.
@@ -44,10 +38,6 @@ constexpr int kLingerTickMs = 5;
 constexpr int kLingerTicks = 400;
 constexpr size_t kHoldersNamed = 3;  // of a range of ports that are all in use
 constexpr int kLingerReadsPerTick = 1'024;
-
-bool is_would_block(int error_number) {
-  return error_number == EAGAIN || error_number == EWOULDBLOCK;
-}
 
 class TcpWire final : public Wire {
  public:
@@ -114,7 +104,8 @@ Result<size_t> TcpWire::write(std::span<const iovec> pieces) {
 
   size_t total_bytes = 0;
   for (PieceCursor cursor(pieces); !cursor.is_done();) {
-    const ssize_t sent_bytes = ::sendmsg(socket_.number(), cursor.next_batch(), kSendFlags);
+    const ssize_t sent_bytes =
+        ::sendmsg(socket_.number(), cursor.next_batch(), MSG_DONTWAIT | kNoSignalFlag);
     if (sent_bytes >= 0) {
       has_written_ = true;
       total_bytes += static_cast<size_t>(sent_bytes);

@@ -25,20 +25,10 @@
 namespace mccl {
 namespace {
 
-#if defined(MSG_NOSIGNAL)
-constexpr int kSendFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
-#else
-constexpr int kSendFlags = MSG_DONTWAIT;  // macOS: SO_NOSIGPIPE is set on the socket
-#endif
-
 constexpr size_t kPieceBytes = size_t{256} << 10;
 constexpr int64_t kReceivedBytesMax = int64_t{1} << 40;
 constexpr TimeNs kProgressTickNs = 50 * kNsPerMs;  // nothing announces an acknowledgement
 constexpr TimeNs kDrainNsMax = 10 * kNsPerSecond;
-
-bool is_would_block(int64_t error_number) {
-  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
-}
 
 // False when the deadline came first.
 bool wait_ready(int socket, short events, const Clock& clock, TimeNs deadline) {
@@ -156,7 +146,7 @@ bool Measurement::stream() {
     const int64_t sent = send_now(socket_.number(), piece);
     if (sent > 0)
       sent_bytes += sent;
-    else if (!is_would_block(-sent))
+    else if (!is_for_later(-sent))
       return fail_broken(-sent);
     else
       wait_ready(socket_.number(), POLLOUT, clock_, end);
@@ -216,7 +206,7 @@ bool Measurement::send_all(std::span<const char> bytes, TimeNs deadline) {
     const int64_t sent = send_now(socket_.number(), bytes);
     if (sent > 0) {
       bytes = bytes.subspan(static_cast<size_t>(sent));
-    } else if (!is_would_block(-sent)) {
+    } else if (!is_for_later(-sent)) {
       return fail_broken(-sent);
     } else if (!wait_ready(socket_.number(), POLLOUT, clock_, deadline)) {
       return fail(Outcome::Broken, "connected, but nothing can be sent");
@@ -230,7 +220,7 @@ bool Measurement::receive_all(std::span<char> bytes, TimeNs deadline) {
     const int64_t got = receive_now(socket_.number(), bytes);
     if (got > 0) {
       bytes = bytes.subspan(static_cast<size_t>(got));
-    } else if (got == 0 || !is_would_block(-got)) {
+    } else if (got == 0 || !is_for_later(-got)) {
       return fail_broken(-got);
     } else if (!wait_ready(socket_.number(), POLLIN, clock_, deadline)) {
       return fail(Outcome::Broken,
@@ -300,8 +290,12 @@ int finish_connecting(int socket) {
   return error_number;
 }
 
+bool is_for_later(int64_t error_number) {
+  return error_number == EINTR || is_would_block(static_cast<int>(error_number));
+}
+
 int64_t send_now(int socket, std::span<const char> bytes) {
-  const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), kSendFlags);
+  const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_DONTWAIT | kNoSignalFlag);
   return sent >= 0 ? sent : -errno;
 }
 

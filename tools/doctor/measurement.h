@@ -46,6 +46,8 @@ FileDescriptor start_connecting(const SocketAddress& peer, int* error_number);
 // 0, or why the connection was not made; to be asked when the socket is writable.
 int finish_connecting(int socket);
 
+// Whether the call that ended with it is to be made again, at once or when the socket is ready.
+bool is_for_later(int64_t error_number);
 // How many bytes were written, which may be fewer, or minus the error number. Never blocks.
 int64_t send_now(int socket, std::span<const char> bytes);
 // How many bytes were read, 0 at the end of the stream, or minus the error number. Never blocks.

@@ -20,10 +20,6 @@ constexpr size_t kConnectionsMax = 3 * kHostsMax + 64;
 // A peer that measures ends by itself; this is for one that vanished.
 constexpr TimeNs kServeNsMax = 60 * kNsPerSecond;
 
-bool is_would_block(int64_t error_number) {
-  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
-}
-
 PairResult broken(const std::string& words) {
   return {.outcome = Outcome::Broken, .words = words};
 }
@@ -174,7 +170,7 @@ void Switchboard::finish_dial(Connection& connection, std::vector<Event>& events
 
 void Switchboard::read(Connection& connection, std::vector<Event>& events) {
   const int64_t got = receive_now(connection.socket.number(), buffer_);
-  if (got < 0 && is_would_block(-got)) return;
+  if (got < 0 && is_for_later(-got)) return;
   if (got <= 0) {
     if (got == 0 && connection.is_serving)
       (void)connection.responder.end(connection.socket.number());
