@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/check.h"
 
 namespace mccl {
 namespace {
@@ -43,7 +46,25 @@ Status error_of(const std::string& blob) {
   return parsed.is_ok() ? parsed.value().value_or(Status::ok()) : parsed.status();
 }
 
+Result<std::optional<RankRecord>> parse_record(int rank,
+                                               const Result<std::optional<std::string>>& text) {
+  if (!text.is_ok()) return text.status();
+  if (!text.value().has_value()) return std::optional<RankRecord>();
+  return parse_or_fail("record of rank " + std::to_string(rank), [&] {
+    return std::optional<RankRecord>(record_from(Json::parse(*text.value())));
+  });
+}
+
 }  // namespace
+
+std::vector<int> control_neighbours(int rank, int rank_count) {
+  std::vector<int> neighbours;
+  if (rank > 0) neighbours.push_back(control_parent(rank));
+  const int first_child = rank * kControlTreeArity + 1;
+  for (int child = first_child; child < first_child + kControlTreeArity; ++child)
+    if (child < rank_count) neighbours.push_back(child);
+  return neighbours;
+}
 
 Bootstrap::Bootstrap(Store& store, const Clock& clock, BootstrapHost& host,
                      BootstrapOptions options)
@@ -195,23 +216,23 @@ Status Bootstrap::missing_ranks() {
 }
 
 Result<std::optional<RankRecord>> Bootstrap::find_record(int rank) {
-  const Result<std::optional<std::string>> text = store_.get(key_of_rank(rank), 0);
-  if (!text.is_ok()) return text.status();
-  if (!text.value().has_value()) return std::optional<RankRecord>();
-  return parse_or_fail("record of rank " + std::to_string(rank), [&] {
-    return std::optional<RankRecord>(record_from(Json::parse(*text.value())));
-  });
+  return parse_record(rank, store_.get(key_of_rank(rank), 0));
+}
+
+Result<std::optional<RankRecord>> Bootstrap::await_record(int rank) {
+  return parse_record(rank, wait_for(key_of_rank(rank)));
+}
+
+Status Bootstrap::heard_error() {
+  const Result<std::optional<std::string>> blob = store_.get(key_of_blob(), 0);
+  if (!blob.is_ok()) return blob.status();
+  return blob.value().has_value() ? error_of(*blob.value()) : Status::ok();
 }
 
 Status Bootstrap::find_lost() {
   const std::map<uint64_t, Status> lost = host_.lost_processes();
   if (lost.empty()) return Status::ok();
-  std::vector<int> watched;
-  if (options_.rank > 0) watched.push_back(control_parent(options_.rank));
-  for (int child = 1; child <= kControlTreeArity; ++child)
-    watched.push_back(options_.rank * kControlTreeArity + child);
-  for (const int rank : watched) {
-    if (rank >= options_.rank_count) break;
+  for (const int rank : control_neighbours(options_.rank, options_.rank_count)) {
     const Result<std::optional<RankRecord>> record = find_record(rank);
     if (!record.is_ok()) return record.status();
     if (!record.value().has_value()) continue;
@@ -246,9 +267,7 @@ Status Bootstrap::look_around(bool* has_new_meeting) {
                               "rank 0, or the ranks name different members for the group",
                               options_.title, own_.pid, own_.peer.address));
   if (*has_new_meeting) return Status::ok();
-  const Result<std::optional<std::string>> blob = store_.get(key_of_blob(), 0);
-  if (!blob.is_ok()) return blob.status();
-  if (blob.value().has_value()) MCCL_RETURN_IF_ERROR(error_of(*blob.value()));
+  MCCL_RETURN_IF_ERROR(heard_error());
   if (clock_.now() >= deadline_) return missing_ranks();
   give_notice();
   return Status::ok();
@@ -284,13 +303,10 @@ Status Bootstrap::spread(const Status& error) {
 Result<std::vector<RankRecord>> Bootstrap::gather() {
   std::vector<RankRecord> ranks = {own_};
   for (int rank = 1; rank < options_.rank_count; ++rank) {
-    const Result<std::optional<std::string>> text = wait_for(key_of_rank(rank));
-    if (!text.is_ok()) return text.status();
-    Result<RankRecord> record = parse_or_fail("record of rank " + std::to_string(rank), [&] {
-      return record_from(Json::parse(*text.value()));
-    });
+    Result<std::optional<RankRecord>> record = await_record(rank);
     if (!record.is_ok()) return record.status();
-    ranks.push_back(std::move(record).value());
+    MCCL_CHECK(record.value().has_value());  // rank 0 goes over to no other meeting
+    ranks.push_back(*std::move(record).value());
     // Two groups may differ in their length: who is told of it need not wait for the rest.
     if (ranks.back().rank_count != options_.rank_count || ranks.back().title != options_.title)
       break;
@@ -310,9 +326,7 @@ Result<Agreement> Bootstrap::lead(const Decide& decide) {
   Json blob{{"table", write_plan_table(agreement.table)}, {"ranks", Json::array()}};
   for (const RankRecord& record : agreement.ranks) blob["ranks"].push_back(to_json(record));
   // Whoever has failed meanwhile has said so.
-  const Result<std::optional<std::string>> present = store_.get(key_of_blob(), 0);
-  if (!present.is_ok()) return present.status();
-  if (present.value().has_value()) MCCL_RETURN_IF_ERROR(error_of(*present.value()));
+  MCCL_RETURN_IF_ERROR(heard_error());
   MCCL_RETURN_IF_ERROR(store_.set(key_of_blob(), blob.dump()));
   return agreement;
 }
@@ -348,15 +362,10 @@ Result<Agreement> Bootstrap::parse_blob(const std::string& text) const {
 
 Result<Agreement> Bootstrap::follow() {
   for (;;) {
-    const Result<std::optional<std::string>> parent =
-        wait_for(key_of_rank(control_parent(options_.rank)));
+    const Result<std::optional<RankRecord>> parent = await_record(control_parent(options_.rank));
     if (!parent.is_ok()) return parent.status();
     if (parent.value().has_value()) {
-      const Result<RankRecord> record =
-          parse_or_fail("record of rank " + std::to_string(control_parent(options_.rank)),
-                        [&] { return record_from(Json::parse(*parent.value())); });
-      if (!record.is_ok()) return record.status();
-      host_.connect(record.value().peer);
+      host_.connect(parent.value()->peer);
       const Result<std::optional<std::string>> blob = wait_for(key_of_blob());
       if (!blob.is_ok()) return blob.status();
       if (blob.value().has_value()) return parse_blob(*blob.value());

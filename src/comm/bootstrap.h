@@ -30,6 +30,8 @@ constexpr int kControlTreeArity = 8;
 constexpr int control_parent(int rank) {
   return (rank - 1) / kControlTreeArity;
 }
+// Its parent and its children.
+std::vector<int> control_neighbours(int rank, int rank_count);
 
 // What all ranks hold after the rendezvous; the same on each.
 struct Agreement {
@@ -107,7 +109,11 @@ class Bootstrap {
   Result<Agreement> lead(const Decide& decide);
   Result<Agreement> follow();
   Result<std::vector<RankRecord>> gather();
+  // Of a rank of this meeting: what is there, and what comes; nothing as for wait_for().
   Result<std::optional<RankRecord>> find_record(int rank);
+  Result<std::optional<RankRecord>> await_record(int rank);
+  // What another rank has said that ended the meeting; ok when nobody has.
+  Status heard_error();
   Result<Agreement> parse_blob(const std::string& text) const;
 
   Store& store_;

@@ -99,8 +99,6 @@ class CommunicatorCore {
   // Until this rank is connected to its neighbours in the control tree: from then on whatever
   // happens to a rank can be told to all. Blocks.
   Status await_control_tree(const Rendezvous& rendezvous);
-  // Its parent and its children.
-  std::vector<int> control_neighbours() const;
   static Result<PlanTable> decide(const EndpointCore& endpoint,
                                   const std::vector<RankRecord>& ranks);
 

@@ -57,14 +57,6 @@ Result<std::unique_ptr<CommunicatorCore>> CommunicatorCore::finish(Rendezvous& r
   return core;
 }
 
-std::vector<int> CommunicatorCore::control_neighbours() const {
-  std::vector<int> neighbours;
-  if (rank_ > 0) neighbours.push_back(control_parent(rank_));
-  for (int child = rank_ * kControlTreeArity + 1; child <= (rank_ + 1) * kControlTreeArity; ++child)
-    if (child < rank_count()) neighbours.push_back(child);
-  return neighbours;
-}
-
 Status CommunicatorCore::await_control_tree(const Rendezvous& rendezvous) {
   constexpr TimeNs kLookNs = kNsPerMs;
   // The group may fail meanwhile. Its first call says so; neighbours that are under way are still
@@ -74,7 +66,7 @@ Status CommunicatorCore::await_control_tree(const Rendezvous& rendezvous) {
   constexpr TimeNs kSeekNs = 300 * kNsPerMs;
   const TimeNs seek_at = deadline_after(endpoint_.engine().clock().now(), kSeekNs);
   bool has_sought = false;
-  const std::vector<int> neighbours = control_neighbours();
+  const std::vector<int> neighbours = control_neighbours(rank_, rank_count());
   const std::atomic<bool> never{false};
   TimeNs deadline = rendezvous.deadline;
   while (!endpoint_.is_passive()) {

@@ -42,9 +42,9 @@ std::string WaitWatch::own_name(const EngineGroup& group) const {
   return group.members.at(transport_.process_id()).name;
 }
 
-std::optional<WaitWatch::Wait> WaitWatch::find_wait(const EngineGroup& group) const {
+std::optional<WaitWatch::Wait> WaitWatch::find_wait(const EngineGroup& group, TimeNs now) {
   if (group.queue.has_failed()) return std::nullopt;
-  const TimeNs before = clock_.now() - kPatienceNs;
+  const TimeNs before = now - kPatienceNs;
   const Operation* oldest = group.queue.oldest();
   if (oldest != nullptr && oldest->spec().posted_at <= before) {
     Wait wait{.number = oldest->sequence(),
@@ -70,24 +70,22 @@ std::optional<WaitWatch::Wait> WaitWatch::find_wait(const EngineGroup& group) co
 TimeNs WaitWatch::look(TimeNs now) {
   TimeNs next = kNever;
   for (const auto& [communicator, group] : groups_) {
-    if (group->queue.has_failed() || group->in_flight_count() == 0) {
-      const auto found = inquiries_.find(communicator);
-      if (found != inquiries_.end()) found->second.wait.reset();
+    std::optional<Wait> wait = find_wait(*group, now);
+    if (wait) {
+      next = std::min(next, look_at(communicator, *group, *std::move(wait), now));
       continue;
     }
-    next = std::min(next, look_at(communicator, *group, inquiries_[communicator], now));
+    const auto found = inquiries_.find(communicator);
+    if (found != inquiries_.end()) found->second.wait.reset();
+    if (!group->queue.has_failed() && group->in_flight_count() > 0)
+      next = std::min(next, now + kPatienceNs);
   }
   return next;
 }
 
-TimeNs WaitWatch::look_at(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry,
-                          TimeNs now) {
-  std::optional<Wait> wait = find_wait(group);
-  if (!wait) {
-    inquiry.wait.reset();
-    return now + kPatienceNs;
-  }
-  if (!inquiry.wait || inquiry.wait->number != wait->number || inquiry.wait->since != wait->since) {
+TimeNs WaitWatch::look_at(uint64_t communicator, const EngineGroup& group, Wait wait, TimeNs now) {
+  Inquiry& inquiry = inquiries_[communicator];
+  if (!inquiry.wait || inquiry.wait->number != wait.number || inquiry.wait->since != wait.since) {
     inquiry.ask_at = now;
     inquiry.interval = kPatienceNs;
     inquiry.has_told_circle = inquiry.has_told_wait = false;
@@ -106,7 +104,7 @@ TimeNs WaitWatch::look_at(uint64_t communicator, const EngineGroup& group, Inqui
   if (has_news) tell_askers(communicator, inquiry);
   const TimeNs waited = now - inquiry.wait->since;
   if (waited >= kCircleNs && !inquiry.has_told_circle) tell_of_circle(communicator, group, inquiry);
-  if (waited >= kNoticeNs && !std::exchange(inquiry.has_told_wait, waited >= kNoticeNs))
+  if (waited >= kNoticeNs && !std::exchange(inquiry.has_told_wait, true))
     logger_.warning(fmt::format("{} has waited for {}: {}", describe_wait(group, *inquiry.wait),
                                 age(inquiry.wait->since), explain(communicator)));
   const TimeNs notice_at = inquiry.wait->since + kNoticeNs;
@@ -241,7 +239,7 @@ const Holdup& WaitWatch::speak(uint64_t communicator, const EngineGroup& group) 
               .posted_count = group.queue.posted_count(),
               .said_at = clock_.now(),
               .name = own_name(group)};
-  const std::optional<Wait> wait = find_wait(group);
+  const std::optional<Wait> wait = find_wait(group, next.said_at);
   next.is_busy = wait && wait->peers.empty() && !wait->own_reason.empty();
   if (next.is_busy)
     next.text = "it waits for " + wait->own_reason;

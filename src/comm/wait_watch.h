@@ -80,8 +80,8 @@ class WaitWatch {
     Holdup own;                          // what this process last said of itself
   };
 
-  std::optional<Wait> find_wait(const EngineGroup& group) const;
-  TimeNs look_at(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry, TimeNs now);
+  static std::optional<Wait> find_wait(const EngineGroup& group, TimeNs now);
+  TimeNs look_at(uint64_t communicator, const EngineGroup& group, Wait wait, TimeNs now);
   void ask(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry, TimeNs now);
   TimeNs note_silence(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry, TimeNs now,
                       bool* has_news);
