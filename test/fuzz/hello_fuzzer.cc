@@ -41,13 +41,7 @@ class Case {
   void accept(bool is_greeted, size_t piece, std::span<const uint8_t> bytes) {
     std::unique_ptr<Wire> wire = world_.wires(stranger_).connect("sim://0", 1).value();
     run();
-    const Hello hello{.from = kStranger, .to = kProcess};
-    if (is_greeted)
-      send(*wire, sizeof hello, {reinterpret_cast<const uint8_t*>(&hello), sizeof hello});
-    send(*wire, piece, bytes);
-    MCCL_CHECK(!transport_->link(kStranger).has_wire());
-    wire->close();
-    run();
+    speak(*wire, is_greeted, piece, bytes);
     uint64_t refused = 0;
     for (size_t reason = 0; reason < kRefusalCount; ++reason)
       refused += transport_->refusals().count(static_cast<Refusal>(reason));
@@ -59,17 +53,21 @@ class Case {
     MCCL_CHECK(transport_->connect({kStranger, 9, "sim://1"}, Initiative::Ours).is_ok());
     run();
     std::unique_ptr<Wire> wire = world_.wires(stranger_).accept(1);
-    const Hello hello{.from = kStranger, .to = kProcess};
-    if (is_greeted)
-      send(*wire, sizeof hello, {reinterpret_cast<const uint8_t*>(&hello), sizeof hello});
-    send(*wire, piece, bytes);
-    MCCL_CHECK(!transport_->link(kStranger).has_wire());
-    wire->close();
-    run();
+    speak(*wire, is_greeted, piece, bytes);
     MCCL_CHECK_EQ(listener_.failures, 1);
   }
 
  private:
+  // The whole of what the stranger says; it goes when nothing has come of it.
+  void speak(Wire& wire, bool is_greeted, size_t piece, std::span<const uint8_t> bytes) {
+    const Hello hello{.from = kStranger, .to = kProcess};
+    if (is_greeted)
+      send(wire, sizeof hello, {reinterpret_cast<const uint8_t*>(&hello), sizeof hello});
+    send(wire, piece, bytes);
+    MCCL_CHECK(!transport_->link(kStranger).has_wire());
+    wire.close();
+    run();
+  }
   void run() {
     world_.wires(node_).wake();
     world_.run([] { return false; });
