@@ -16,6 +16,7 @@ SEEDS=${SEEDS:-0:10000}
 RUNS_HANDOFF=${RUNS_HANDOFF:-20}
 HAND_OFF_SEEDS=${HAND_OFF_SEEDS:-1:100000}
 SEED_SUITE=build/release/test/sim/seeds_test
+FAULT_SUITE=build/release/test/sim/fault_seeds_test
 HAND_OFF_SUITE=build/release/test/sim/hand_off_seeds_test
 HOSTS_TEST=build/release/test/hosts/hosts_test
 LARGE_KIB=$((14 * 1024 * 1024))  # free memory that the large tensor needs
@@ -61,7 +62,8 @@ seeds() {
     echo "seeds: skipped, $SEED_SUITE is not built"
     return 0
   fi
-  "$SEED_SUITE" --seeds="$SEEDS" && "$HAND_OFF_SUITE" --seeds="$HAND_OFF_SEEDS"
+  "$SEED_SUITE" --seeds="$SEEDS" && "$FAULT_SUITE" --seeds="$SEEDS" &&
+    "$HAND_OFF_SUITE" --seeds="$HAND_OFF_SEEDS"
 }
 
 handoff() {
