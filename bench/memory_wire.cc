@@ -148,6 +148,7 @@ Result<std::unique_ptr<Wire>> MemoryContext::connect(const std::string& address,
   there->peer = here;
   other->waiting_.push_back(there);
   other->add_event({.acceptable = true});
+  add_event({.token = token, .writable = true});
   return std::unique_ptr<Wire>(std::make_unique<MemoryWire>(std::move(here)));
 }
 

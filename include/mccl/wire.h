@@ -72,7 +72,8 @@ class WireContext {
   virtual std::string address() const = 0;
 
   // Starts a connection and returns at once; failure shows in the wire's read and write. `token`
-  // comes back in events. InvalidArgument for an address of another kind of wire.
+  // comes back in events, the first of which says `writable`: the connection is made, or has
+  // failed. InvalidArgument for an address of another kind of wire.
   virtual Result<std::unique_ptr<Wire>> connect(const std::string& address, uint64_t token) = 0;
 
   // One incoming connection, or null when none waits.

@@ -140,10 +140,13 @@ def run_ddp(rank, rank_count, optimizer_name="sgd", ddp_options={}, delay_us=0, 
     return compare(found, expected, drains_before=None)
 
 
-def run_loop(rank, rank_count, optimizer_name="sgd", delay_us=0, fault="none"):
+def run_loop(rank, rank_count, optimizer_name="sgd", delay_us=0, fault="none", slow_rank=None):
     """A hand-written loop: a hook starts an all_reduce for every gradient, Work.wait() orders the
-    optimizer behind it. The host never waits for the device, nor for the network."""
-    fake_mps.set_delay_us(delay_us)
+    optimizer behind it. The host never waits for the device, nor for the network.
+
+    Kernels take delay_us, of slow_rank alone when one is given: the engine of the others is then
+    sure to be behind their device."""
+    fake_mps.set_delay_us(delay_us if slow_rank in (None, rank) else 0)
     expected = train_alone(rank_count, optimizer_name)
     model = make_model(has_branches=False).to("mps")
     optimizer = OPTIMIZERS[optimizer_name](model.parameters())

@@ -19,7 +19,9 @@ END_S = 60.0  # that a run has ended
 HANG_S = 8.0   # of one that never ends
 JOBS = {
     "ddp": lambda fault: (device_jobs.run_ddp, "sgd", {}, DELAY_US, fault),
-    "loop": lambda fault: (device_jobs.run_loop, "sgd", DELAY_US, fault),
+    # A kernel that does not wait for the engine is only wrong when the engine is late.
+    "loop": lambda fault: (device_jobs.run_loop, "sgd", DELAY_US, fault,
+                           1 if fault == "no_consumer_wait" else None),
     "burst": lambda fault: (device_jobs.run_burst, DELAY_US, fault),
 }
 # Stock DDP waits on the host, and holds its buckets: what it cannot notice is not asked of it.
