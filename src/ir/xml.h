@@ -21,6 +21,25 @@ enum class XmlDialect : uint8_t {
   Msccl,  // microsoft/msccl's: short codes, nop steps for further dependences; no fold
 };
 
+// MSCCL's protocols are ways of a GPU to signal that bytes have come and have no meaning here:
+// Simple is the bulk path, LL and LL128 select the path of small messages.
+enum class ProgramProtocol : uint8_t { Simple, LowLatency, LowLatency128 };
+
+// For which calls a file is meant, beside what its program claims: the file's own words, whatever
+// the dialect, brought to one form. Sizes are those of a call as spec and planner count them: bytes
+// of the larger buffer (S in algorithms/catalog.h).
+struct ProgramUse {
+  int64_t begin_bytes = 0;       // calls of at least so many bytes
+  int64_t end_bytes = kEndless;  // and of fewer; kEndless: no limit
+  ProgramProtocol protocol = ProgramProtocol::Simple;
+  int priority = 0;           // of two files that may serve a call the higher one does
+  std::string topology = {};  // a name that must be the job's; empty: any
+  int64_t version = 0;        // of the file, by its author; 0: none
+  bool operator==(const ProgramUse&) const = default;
+
+  static constexpr int64_t kEndless = INT64_MAX;
+};
+
 struct XmlFault {
   int line = 0;    // 1-based
   int column = 0;  // 1-based, in bytes
@@ -29,6 +48,7 @@ struct XmlFault {
 
 struct XmlReadResult {
   Program program;  // valid only when there are no faults
+  ProgramUse use;
   XmlDialect dialect = XmlDialect::Mccl;
   std::vector<XmlFault> faults;  // in document order
   bool is_ok() const { return faults.empty(); }
@@ -47,7 +67,9 @@ constexpr size_t kXmlFaultsMax = 10000;  // where reading stops and says so
 XmlReadResult read_xml(std::string_view text);
 
 // Canonical: the same program gives the same bytes, and write(read(write(p))) == write(p). An error
-// names the first instruction or field that the dialect cannot say.
-Result<std::string> write_xml(const Program& program, XmlDialect dialect);
+// names the first instruction or field that the dialect cannot say. A `use` that says nothing is
+// left out in our dialect; MSCCL's always has protocol and window.
+Result<std::string> write_xml(const Program& program, XmlDialect dialect,
+                              const ProgramUse& use = {});
 
 }  // namespace mccl
