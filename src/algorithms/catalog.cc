@@ -54,6 +54,25 @@ const Algorithm* find_algorithm(std::string_view name) {
   return nullptr;
 }
 
+Algorithm loaded_algorithm(const LoadedProgram& loaded) {
+  // A chain uses every stream to its end, so operations in a row overlap on sets of their own
+  // (law L2); many streams keep the wire full by themselves.
+  constexpr int kChainSets = 4;
+  constexpr int kChainStreamsMax = 8;
+  const bool is_chain = loaded.cost.is_pipelined && loaded.cost.recv_streams <= kChainStreamsMax;
+  return {.name = loaded.program.name,
+          .collective = loaded.program.collective,
+          .reference = loaded.file,
+          .rank_count_max = loaded.program.rank_count(),
+          .channel_sets = is_chain ? kChainSets : 1,
+          .reduces_in_rank_order = loaded.reduces_in_rank_order,
+          .needs_equal_blocks =
+              loaded.program.collective == Collective::AllToAll && !loaded.is_direct,
+          .cost = nullptr,
+          .build = nullptr,
+          .loaded = &loaded};
+}
+
 ProgramChoice default_program(const Algorithm& algorithm, int rank_count) {
   const auto default_size = algorithm.groups.default_size;
   return {&algorithm, default_size == nullptr ? 0 : default_size(rank_count)};
@@ -84,6 +103,11 @@ ProgramChoice find_choice(std::string_view name, std::span<const Algorithm* cons
 
 Status check_rank_count(const ProgramChoice& choice, int rank_count) {
   const Algorithm& algorithm = *choice.algorithm;
+  if (algorithm.loaded != nullptr) {
+    if (rank_count == algorithm.rank_count_max) return Status::ok();
+    return {StatusCode::Unsupported, fmt::format("it is for {} ranks, the communicator has {}",
+                                                 algorithm.rank_count_max, rank_count)};
+  }
   if (rank_count > algorithm.rank_count_max)
     return {StatusCode::Unsupported,
             fmt::format("it serves at most {} ranks, the communicator has {}",
@@ -94,12 +118,14 @@ Status check_rank_count(const ProgramChoice& choice, int rank_count) {
 
 AlgorithmCost program_cost(const ProgramChoice& choice, int rank_count) {
   const Algorithm& algorithm = *choice.algorithm;
+  if (algorithm.loaded != nullptr) return algorithm.loaded->cost;
   return choice.group_size == 0 ? algorithm.cost(rank_count)
                                 : algorithm.groups.cost(rank_count, choice.group_size);
 }
 
 Result<Program> build_program(const ProgramChoice& choice, int rank_count) {
   const Algorithm& algorithm = *choice.algorithm;
+  if (algorithm.loaded != nullptr) return algorithm.loaded->program;
   return choice.group_size == 0 ? algorithm.build(rank_count)
                                 : algorithm.groups.build(rank_count, choice.group_size);
 }

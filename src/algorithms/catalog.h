@@ -1,5 +1,6 @@
 // The built-in algorithms. Adding one: its own file with a `const Algorithm k...`, one line in
-// catalog.cc, one golden case in test/golden/algorithms. Everything else enumerates this list.
+// catalog.cc, one golden case in test/golden/algorithms. Everything else enumerates this list, to
+// which an endpoint adds the programs that it has loaded from files (comm/program_library.h).
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/xml.h"
 #include "mccl/program.h"
 #include "mccl/status.h"
 
@@ -57,6 +59,19 @@ struct GroupFamily {
   int64_t (*visit_traffic)(int rank_count, int group_size, const TrafficVisitor&) = nullptr;
 };
 
+// A program that was read from a file. What its proof says is known once it is proven, which is
+// before a communicator of its rank count plans anything.
+struct LoadedProgram {
+  Program program;  // its name is what it is called here
+  ProgramUse use = {};
+  XmlDialect dialect = XmlDialect::Mccl;
+  std::string file = {};              // as messages call it
+  AlgorithmCost cost = {};            // measured: planner/measured_cost.h
+  bool is_direct = false;             // ProgramShape::is_direct
+  bool reduces_in_rank_order = false; // as of Algorithm; of its proof, like the next
+  bool is_bitwise_equal = true;       // false: ranks add in different orders
+};
+
 struct Algorithm {
   std::string_view name;  // "all_reduce_ring"
   Collective collective;
@@ -77,6 +92,8 @@ struct Algorithm {
   // it that every byte may pass an uplink.
   int64_t (*visit_traffic)(int rank_count, const TrafficVisitor&) = nullptr;
   GroupFamily groups = {};  // of a family only
+  // From a file: serves exactly its own rank count, and the other functions are null. Not owned.
+  const LoadedProgram* loaded = nullptr;
 };
 
 // What a plan names: an algorithm, and of a family the size of the groups.
@@ -105,6 +122,9 @@ Result<Program> build_program(const ProgramChoice& choice, int rank_count);
 
 // In catalogue order, which is also the order of ties. Pointers live for ever.
 std::span<const Algorithm* const> catalog();
+
+// The algorithm of a program from a file; refers to `loaded`, which outlives it.
+Algorithm loaded_algorithm(const LoadedProgram& loaded);
 
 // Null when there is none of that name.
 const Algorithm* find_algorithm(std::string_view name);

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/nearest_name.h"
+#include "base/program_settings.h"
 #include "base/secret.h"
 #include "base/setting_text.h"
 
@@ -84,9 +85,8 @@ SettingRow algorithm_row() {
       .effect =
           "The algorithms that may be chosen, by full name (`all_reduce_ring`) or the part after "
           "the "
-          "collective (`ring`). A collective of which the list names none is not restricted. "
-          "Unset: "
-          "all of them.",
+          "collective (`ring`). `msccl` means all programs from files. A collective of which the "
+          "list names none is not restricted. Unset: all of them.",
       .fallbacks = {"NCCL_ALGO"},
       .parse = parse_algorithms,
       .write = [](const Config& config) { return config.algorithms; }};
@@ -99,8 +99,8 @@ SettingRow algorithm_strict_row() {
       .unit = "",
       .scope = SettingScope::Job,
       .effect =
-          "1: a call that nothing in MCCL_ALGO serves is an error. 0: another algorithm "
-          "runs, and a notice says so.",
+          "1: a call that nothing in MCCL_ALGO serves is an error, with the first rule that is in "
+          "the way. 0: another algorithm runs, and a notice says so.",
       .fallbacks = {},
       .parse = [](std::string_view text,
                   Config* config) { return parse_switch(text, "1", &config->is_algorithm_strict); },
@@ -388,13 +388,20 @@ std::string_view cost_profile_name(CostProfile profile) {
 }
 
 std::span<const SettingRow> settings() {
-  static const std::vector<SettingRow> rows = {
-      algorithm_row(),     algorithm_strict_row(), deterministic_row(),
-      device_wait_row(),   dump_directory_row(),   log_row(),
-      park_limit_row(),    peer_timeout_row(),     port_range_row(),
-      profile_row(),       secret_row(),           secret_file_row(),
-      socket_buffer_row(), socket_interface_row(), switch_row(),
-      timeout_row(),       unified_row(),          uplink_ports_row()};
+  static const std::vector<SettingRow> rows = [] {
+    std::vector<SettingRow> all = {
+        algorithm_row(),     algorithm_strict_row(), deterministic_row(),
+        device_wait_row(),   dump_directory_row(),   log_row(),
+        park_limit_row(),    peer_timeout_row(),     port_range_row(),
+        profile_row(),       secret_row(),           secret_file_row(),
+        socket_buffer_row(), socket_interface_row(), switch_row(),
+        timeout_row(),       unified_row(),          uplink_ports_row()};
+    for (SettingRow& row : program_setting_rows()) all.push_back(std::move(row));
+    std::sort(all.begin(), all.end(), [](const SettingRow& left, const SettingRow& right) {
+      return left.name < right.name;
+    });
+    return all;
+  }();
   return rows;
 }
 
@@ -419,7 +426,7 @@ Environment read_environment() {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
     if (equals == std::string_view::npos) continue;
-    for (const std::string_view prefix : {"MCCL_", "NCCL_", "GLOO_"}) {
+    for (const std::string_view prefix : {"MCCL_", "NCCL_", "GLOO_", "MSCCL_", "RCCL_"}) {
       if (text.substr(0, prefix.size()) != prefix) continue;
       environment.emplace_back(text.substr(0, equals), text.substr(equals + 1));
     }
@@ -461,6 +468,9 @@ Result<Config> parse_config(EnvironmentView environment, std::vector<std::string
       warnings->push_back(unknown.name +
                           " is not a setting of this version and has no effect; the nearest is " +
                           std::string(unknown.nearest));
+  if (warnings != nullptr)
+    for (std::string& line : describe_foreign_settings(environment))
+      warnings->push_back(std::move(line));
   if (!faults.empty()) return Status(StatusCode::InvalidArgument, faults);
   return config;
 }

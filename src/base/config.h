@@ -47,6 +47,18 @@ struct Config {
   std::string algorithms;
   // A call that none of `algorithms` serves is an error instead of a fallback with a notice.
   bool is_algorithm_strict = false;
+  // Programs from files: a colon list of files, a file that lists them, a folder. Empty: none.
+  std::string program_files;
+  std::string program_list_file;
+  std::string program_folder;
+  // A program from a file serves only calls that it fits as it is (MCCL_ALGO_FIT=strict).
+  bool is_fit_strict = false;
+  // A program that computes something else than its collective runs all the same.
+  bool allows_unproven = false;
+  // Protocols of programs from files: a comma list in lower case, a leading ^ excludes. Empty: all.
+  std::string protocols;
+  // What the machines are called in programs that name a topology. Empty: such programs do not run.
+  std::string topology_name;
   // Only programs that reduce in rank order: bits do not depend on size, tuning or algorithm.
   bool is_canonical_order = false;
   // Deadline of an operation where the caller gives none, and of the rendezvous.
@@ -118,7 +130,8 @@ struct UnknownSetting {
 };
 std::vector<UnknownSetting> find_unknown_settings(EnvironmentView environment);
 
-// The variables of this process that can matter here (MCCL_, NCCL_ and GLOO_ names). The only
+// The variables of this process that can matter here (MCCL_, NCCL_, GLOO_, MSCCL_ and RCCL_
+// names). The only
 // reader of the environment; not to be called while another thread changes it.
 Environment read_environment();
 
@@ -128,9 +141,13 @@ std::string temporary_directory();
 // Whether tools may colour what they print on a terminal: NO_COLOR is unset or empty.
 bool is_colour_allowed();
 
+// Variables of other libraries that run such programs, and have no effect here: each with what to
+// use instead, as one line.
+std::vector<std::string> describe_foreign_settings(EnvironmentView environment);
+
 // Pure. An empty value is like none. All values that are not allowed are one InvalidArgument, which
-// names each variable, its value and what is allowed. Each unknown MCCL_ name adds one line to
-// `warnings` (may be null).
+// names each variable, its value and what is allowed. Each unknown MCCL_ name, and
+// each of describe_foreign_settings(), adds one line to `warnings` (may be null).
 Result<Config> parse_config(EnvironmentView environment, std::vector<std::string>* warnings);
 
 // The job-scoped settings, one "NAME=value" per line in table order: equal texts, equal settings.

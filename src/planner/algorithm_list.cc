@@ -17,6 +17,9 @@ constexpr size_t kListNameCountMax = 64;
 constexpr std::array<std::string_view, 7> kForeignNames = {
     "collnet", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat", "msccl"};
 
+// NCCL's word for what comes from files.
+constexpr std::string_view kLoadedWord = "msccl";
+
 std::string lower_case(std::string_view text) {
   std::string lower(text);
   for (char& letter : lower)
@@ -107,6 +110,8 @@ std::string to_string(const AlgorithmList& list) {
 
 bool name_matches(std::string_view name, const Algorithm& algorithm) {
   const auto [base, group_size] = split_size(name);
+  if (algorithm.loaded != nullptr)
+    return group_size == 0 && (base == algorithm.name || base == kLoadedWord);
   const bool is_family = algorithm.groups.default_size != nullptr;
   if (group_size < 0 || (group_size > 0 && !is_family)) return false;
   const std::string_view short_name = name_after_collective(algorithm);

@@ -3,7 +3,8 @@
 //   list := ["^"] name ("," name)*
 //
 // Case does not matter. A name is a program's full name ("all_reduce_ring"), the part after its
-// collective ("ring", "all_pairs"), or "tree" (recursive doubling and the binomial trees). The name
+// collective ("ring", "all_pairs"), "tree" (recursive doubling and the binomial trees), or "msccl"
+// (all programs from files, which have no short name of their own). The name
 // of a family may carry a group size ("two_level_ring:20"), without it all sizes are meant. A
 // leading "^" excludes the listed programs instead of admitting only them. A list restricts a
 // collective only if one of its names is a program of that collective.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "algorithms/catalog.h"
 #include "planner/cost_model.h"
 #include "planner/plan_table.h"
+#include "planner/program_fit.h"
 
 namespace mccl {
 
@@ -32,9 +34,18 @@ struct Explanation {
   std::vector<CandidateExplanation> candidates;  // the chosen one first, then catalogue order
 };
 
-// Pure; `table` may come from another rank. `bytes` >= 0.
+// Pure; `table` may come from another rank. `bytes` >= 0. Without `call` the rules that depend on
+// more than the size are not asked. For an all_to_all whose blocks need not be equal, `bytes` is
+// what find_sizeless_entry() goes by.
 Explanation explain(const PlanTable& table, Collective collective, int64_t bytes,
-                    std::span<const Algorithm* const> algorithms = catalog());
+                    std::span<const Algorithm* const> algorithms = catalog(),
+                    const std::optional<CallFacts>& call = {});
+
+// Ok, or under MCCL_ALGO_STRICT the error of a call that `chosen` serves although MCCL_ALGO names
+// programs from files of its collective: the first of them, the rule and the remedy.
+Status check_strict_call(const PlanTable& table, Collective collective, int64_t bytes,
+                         const CallFacts& call, const Algorithm& chosen,
+                         std::span<const Algorithm* const> algorithms);
 
 // Several lines, for people.
 std::string to_string(const Explanation& explanation);

@@ -14,6 +14,13 @@ Result<const PlanEntry*> find_sizeless_entry(const PlanTable& table, Collective 
 }
 
 Result<const PlanEntry*> find_entry(const PlanTable& table, Collective collective, int64_t bytes) {
+  const Result<const PlanWindow*> window = find_window(table, collective, bytes);
+  if (!window.is_ok()) return window.status();
+  return &window.value()->entry;
+}
+
+Result<const PlanWindow*> find_window(const PlanTable& table, Collective collective,
+                                      int64_t bytes) {
   MCCL_CHECK_LE(0, bytes);
   for (const CollectivePlan& plan : table.collectives) {
     if (plan.collective != collective) continue;
@@ -22,7 +29,7 @@ Result<const PlanEntry*> find_entry(const PlanTable& table, Collective collectiv
         plan.windows.begin(), plan.windows.end(), bytes,
         [](int64_t value, const PlanWindow& window) { return value < window.begin_bytes; });
     MCCL_CHECK(after != plan.windows.begin());
-    return &std::prev(after)->entry;
+    return &*std::prev(after);
   }
   return Status(StatusCode::Unsupported,
                 fmt::format("no program for {}", collective_name(collective)));

@@ -35,6 +35,9 @@ struct PlanWindow {
   int64_t begin_bytes = 0;
   int64_t end_bytes = kBytesUnlimited;
   PlanEntry entry;
+  // What serves a call of this window that the entry's program, which is from a file, does not fit,
+  // in this order. The last one is no program from a file, unless nothing else may run.
+  std::vector<PlanEntry> others = {};
   bool operator==(const PlanWindow&) const = default;
 };
 
@@ -54,11 +57,17 @@ struct PlanTable {
   std::string algo;                 // MCCL_ALGO in its canonical spelling
   bool is_strict = false;           // a named program that cannot run is an error
   bool is_canonical = false;        // only programs that reduce in rank order
+  bool is_fit_strict = false;       // program_fit.h
+  std::string protocols = {};       // MCCL_PROTO in its canonical spelling
+  std::string topology_name = {};   // MCCL_TOPOLOGY
   std::vector<CollectivePlan> collectives;
   bool operator==(const PlanTable&) const = default;
 };
 
-// The entry for a call; it lives as long as the table. Unsupported, with the reason, when the table
+// The window of a call; it lives as long as the table. Errors as for find_entry().
+Result<const PlanWindow*> find_window(const PlanTable& table, Collective collective, int64_t bytes);
+
+// The entry for a call that its program fits; it lives as long as the table. Unsupported, with the reason, when the table
 // has no program for the collective. `bytes` >= 0. Any thread, does not block.
 Result<const PlanEntry*> find_entry(const PlanTable& table, Collective collective, int64_t bytes);
 

@@ -10,9 +10,14 @@
 //   algo ^tree                                 MCCL_ALGO; "algo" alone: not set
 //   strict 0
 //   canonical 0
+//   fit auto                                   MCCL_ALGO_FIT
+//   protocols ^ll                              MCCL_PROTO; "protocols" alone: not set
+//   topology lab                               MCCL_TOPOLOGY; "topology" alone: not set
 //   all_reduce 0 262145 all_reduce_recursive_doubling 786432 262144 65536 1 the reason in words
 //   all_reduce 262145 max all_reduce_ring 458752 65536 65536 4 the reason in words
-//   all_gather none the reason in words
+//   all_gather 0 max my_program 65536 65536 65536 1 the reason in words
+//   all_gather or all_gather_ring 458752 65536 65536 4 the reason in words
+//   broadcast none the reason in words
 //   end 0123abcd                               FNV-1a of everything above
 //
 // The reader accepts exactly what the writer writes. Tests: plan_table_test.cc.
@@ -24,6 +29,7 @@
 #include <charconv>
 #include <optional>
 
+#include "base/config.h"
 #include "planner/algorithm_list.h"
 #include "planner/plan_table.h"
 
@@ -38,6 +44,15 @@ constexpr int64_t kWindowBytesMax = int64_t{1} << 40;
 
 std::string bound_text(int64_t bytes) {
   return bytes == kBytesUnlimited ? "max" : std::to_string(bytes);
+}
+
+std::string optional_text(const std::string& text) {
+  return text.empty() ? "" : " " + text;
+}
+
+std::string entry_text(const PlanEntry& entry) {
+  return fmt::format("{} {} {} {} {} {}", entry.algorithm, entry.window_bytes, entry.slice_bytes,
+                     entry.frame_bytes, entry.channel_sets, entry.reason);
 }
 
 // Reads lines and words; the first fault sticks and carries its line number.
@@ -130,6 +145,15 @@ void read_switches(Reader& reader, PlanTable& table) {
     reader.fail("switches are not numbered in the order of the ranks");
 }
 
+// The rest of the line, as the setting spells its value; empty: not set.
+std::string read_setting(Reader& reader, std::string_view name, std::string Config::*field) {
+  const std::string text(reader.line());
+  const Result<Config> config = parse_config(Environment{{std::string(name), text}}, nullptr);
+  if (!config.is_ok() || config.value().*field != text)
+    reader.fail(fmt::format("\"{}\" is no value of {}", text, name));
+  return text;
+}
+
 void read_settings(Reader& reader, std::span<const Algorithm* const> algorithms, PlanTable& table) {
   if (!expect_line(reader, "ranks")) return;
   table.rank_count = static_cast<int>(reader.number("rank count", 1, kRankCountMax));
@@ -171,6 +195,14 @@ void read_settings(Reader& reader, std::span<const Algorithm* const> algorithms,
   table.is_strict = reader.number("strict", 0, 1) == 1;
   if (!expect_line(reader, "canonical")) return;
   table.is_canonical = reader.number("canonical", 0, 1) == 1;
+  if (!expect_line(reader, "fit")) return;
+  if (reader.line() != "auto" && reader.line() != "strict")
+    reader.fail(fmt::format("\"{}\" is neither auto nor strict", reader.line()));
+  table.is_fit_strict = reader.line() == "strict";
+  if (!expect_line(reader, "protocols")) return;
+  table.protocols = read_setting(reader, "MCCL_PROTO", &Config::protocols);
+  if (!expect_line(reader, "topology")) return;
+  table.topology_name = read_setting(reader, "MCCL_TOPOLOGY", &Config::topology_name);
 }
 
 void check_algorithm(Reader& reader, std::span<const Algorithm* const> algorithms,
@@ -193,6 +225,23 @@ std::string read_reason(Reader& reader) {
   return std::string(reason);
 }
 
+// The rest of a line from the algorithm on.
+PlanEntry read_entry(Reader& reader, std::span<const Algorithm* const> algorithms,
+                     const PlanTable& table, Collective collective) {
+  PlanEntry entry;
+  entry.algorithm = std::string(reader.word());
+  check_algorithm(reader, algorithms, table, collective, entry.algorithm);
+  entry.window_bytes = reader.number("window", 1, kWindowBytesMax);
+  entry.slice_bytes = reader.number("slice", kCacheLineBytes, kSliceBytesMax);
+  if (entry.slice_bytes % kCacheLineBytes != 0)
+    reader.fail(
+        fmt::format("slice {} is not a multiple of {}", entry.slice_bytes, kCacheLineBytes));
+  entry.frame_bytes = reader.number("frame", kCacheLineBytes, kSliceBytesMax);
+  entry.channel_sets = static_cast<int>(reader.number("channel sets", 1, kChannelSetsMax));
+  entry.reason = read_reason(reader);
+  return entry;
+}
+
 // The rest of a line after its collective.
 void read_window(Reader& reader, std::span<const Algorithm* const> algorithms,
                  const PlanTable& table, CollectivePlan& plan) {
@@ -206,6 +255,16 @@ void read_window(Reader& reader, std::span<const Algorithm* const> algorithms,
     plan.rejection = read_reason(reader);
     return;
   }
+  if (reader.line().starts_with("or ")) {
+    reader.word();
+    if (plan.windows.empty()) {
+      reader.fail("\"or\" before a window");
+      return;
+    }
+    plan.windows.back().others.push_back(
+        read_entry(reader, algorithms, table, plan.collective));
+    return;
+  }
   PlanWindow window;
   window.begin_bytes = reader.number("begin", 0, kBytesUnlimited - 1);
   const int64_t begin_due = plan.windows.empty() ? 0 : plan.windows.back().end_bytes;
@@ -216,17 +275,7 @@ void read_window(Reader& reader, std::span<const Algorithm* const> algorithms,
     reader.word();
   else
     window.end_bytes = reader.number("end", window.begin_bytes + 1, kBytesUnlimited);
-  PlanEntry& entry = window.entry;
-  entry.algorithm = std::string(reader.word());
-  check_algorithm(reader, algorithms, table, plan.collective, entry.algorithm);
-  entry.window_bytes = reader.number("window", 1, kWindowBytesMax);
-  entry.slice_bytes = reader.number("slice", kCacheLineBytes, kSliceBytesMax);
-  if (entry.slice_bytes % kCacheLineBytes != 0)
-    reader.fail(
-        fmt::format("slice {} is not a multiple of {}", entry.slice_bytes, kCacheLineBytes));
-  entry.frame_bytes = reader.number("frame", kCacheLineBytes, kSliceBytesMax);
-  entry.channel_sets = static_cast<int>(reader.number("channel sets", 1, kChannelSetsMax));
-  entry.reason = read_reason(reader);
+  window.entry = read_entry(reader, algorithms, table, plan.collective);
   plan.windows.push_back(std::move(window));
 }
 
@@ -261,15 +310,19 @@ std::string write_plan_table(const PlanTable& table) {
   text += fmt::format("portions {} {} {}\nuplinks {}\nswitches{}\n", table.link.slice_bytes,
                       table.link.frame_bytes, table.park_limit_bytes, table.uplink_ports,
                       switches_text(table.switch_of_rank));
-  text += fmt::format("algo{}{}\nstrict {}\ncanonical {}\n", table.algo.empty() ? "" : " ",
-                      table.algo, table.is_strict ? 1 : 0, table.is_canonical ? 1 : 0);
+  text += fmt::format("algo{}\nstrict {}\ncanonical {}\n", optional_text(table.algo),
+                      table.is_strict ? 1 : 0, table.is_canonical ? 1 : 0);
+  text += fmt::format("fit {}\nprotocols{}\ntopology{}\n",
+                      table.is_fit_strict ? "strict" : "auto", optional_text(table.protocols),
+                      optional_text(table.topology_name));
   for (const CollectivePlan& plan : table.collectives) {
     const std::string_view name = collective_name(plan.collective);
     if (plan.windows.empty()) text += fmt::format("{} none {}\n", name, plan.rejection);
-    for (const auto& [begin, end, entry] : plan.windows)
-      text += fmt::format("{} {} {} {} {} {} {} {} {}\n", name, begin, bound_text(end),
-                          entry.algorithm, entry.window_bytes, entry.slice_bytes, entry.frame_bytes,
-                          entry.channel_sets, entry.reason);
+    for (const auto& [begin, end, entry, others] : plan.windows) {
+      text += fmt::format("{} {} {} {}\n", name, begin, bound_text(end), entry_text(entry));
+      for (const PlanEntry& other : others)
+        text += fmt::format("{} or {}\n", name, entry_text(other));
+    }
   }
   return text + fmt::format("end {:08x}\n", fnv1a(text));
 }

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "planner/selection.h"
 #include "planner/wide_integer.h"
@@ -22,9 +24,12 @@ constexpr int kLargestPower = 40;
 
 std::string reason_for(const Selection& selection, const PlanTable& header) {
   std::string reason;
-  const auto admitted = std::count_if(
-      selection.candidates.begin(), selection.candidates.end(),
-      [](const Candidate& candidate) { return candidate.rule == PlanRule::Admitted; });
+  const auto admitted =
+      std::count_if(selection.candidates.begin(), selection.candidates.end(),
+                    [](const Candidate& candidate) {
+                      return candidate.rule == PlanRule::Admitted &&
+                             candidate.choice.algorithm->loaded == nullptr;
+                    });
   if (selection.has_paper_rule)
     reason = fmt::format("profile paper: above {} bytes the ring, else recursive doubling",
                          kPaperSwitchBytes);
@@ -34,9 +39,63 @@ std::string reason_for(const Selection& selection, const PlanTable& header) {
     reason = fmt::format("fastest of {} by the cost model", admitted);
   if (!selection.fallback.empty())
     reason += fmt::format("; MCCL_ALGO={} set aside: {}", header.algo, selection.fallback);
+  else if (selection.names_loaded_only)
+    reason += fmt::format("; MCCL_ALGO={} names programs that do not serve it", header.algo);
   else if (selection.is_listed)
     reason += fmt::format("; MCCL_ALGO={}", header.algo);
   return reason;
+}
+
+std::string printable(std::string text) {
+  for (char& letter : text)
+    if (letter < ' ' || letter > '~') letter = '?';
+  return text;
+}
+
+PlanEntry loaded_entry(const Selection& selection, const PlanTable& header,
+                       const Candidate& candidate) {
+  PlanEntry entry = candidate.entry;
+  entry.reason = printable("loaded from " + candidate.choice.algorithm->loaded->file);
+  if (selection.is_listed && selection.fallback.empty())
+    entry.reason += fmt::format("; MCCL_ALGO={}", header.algo);
+  return entry;
+}
+
+// Cuts the windows of the built-ins where those of programs from files begin and end, and puts
+// these first. Where there is no built-in, all sizes must be theirs.
+void add_loaded(const Selection& selection, const PlanTable& header, CollectivePlan& plan) {
+  std::set<int64_t> borders;
+  for (const Candidate& candidate : selection.candidates) {
+    const LoadedProgram* loaded = candidate.choice.algorithm->loaded;
+    if (loaded == nullptr || candidate.rule != PlanRule::Admitted) continue;
+    borders.insert(loaded->use.begin_bytes);
+    borders.insert(loaded->use.end_bytes);
+  }
+  if (borders.empty()) return;
+  std::vector<PlanWindow> built_ins = std::move(plan.windows);
+  plan.windows.clear();
+  if (built_ins.empty()) built_ins.push_back({});
+  for (const PlanWindow& built_in : built_ins) {
+    int64_t begin = built_in.begin_bytes;
+    while (begin < built_in.end_bytes) {
+      const auto border = borders.upper_bound(begin);
+      const int64_t end = border == borders.end() ? built_in.end_bytes
+                                                  : std::min(*border, built_in.end_bytes);
+      PlanWindow window{.begin_bytes = begin, .end_bytes = end, .entry = built_in.entry};
+      std::vector<PlanEntry> entries;
+      for (const Candidate* candidate : find_loaded(selection, begin))
+        entries.push_back(loaded_entry(selection, header, *candidate));
+      if (!built_in.entry.algorithm.empty()) entries.push_back(built_in.entry);
+      if (entries.empty()) {
+        plan.windows.clear();
+        return;
+      }
+      window.entry = entries.front();
+      window.others.assign(std::next(entries.begin()), entries.end());
+      plan.windows.push_back(std::move(window));
+      begin = end;
+    }
+  }
 }
 
 // The least multiple of the grid in (low, high] from which the winner is no longer `winner`, if
@@ -98,6 +157,8 @@ Status check_strict(const PlanTable& header, const Selection& selection,
                     const AlgorithmList& list) {
   if (list.is_exclusion) return Status::ok();
   for (const Candidate& candidate : selection.candidates) {
+    // What a program from a file does not serve is an error of the call.
+    if (candidate.choice.algorithm->loaded != nullptr) continue;
     if (candidate.rule == PlanRule::Admitted || !list_mentions(list, candidate.choice)) continue;
     if (candidate.rule == PlanRule::PaperRule)
       continue;  // a list cannot lead there and name all three
@@ -129,6 +190,9 @@ Result<PlanTable> make_header(const Topology& topology, const PlannerSettings& s
                    .algo = to_string(list),
                    .is_strict = settings.is_strict,
                    .is_canonical = settings.is_canonical,
+                   .is_fit_strict = settings.is_fit_strict,
+                   .protocols = settings.protocols,
+                   .topology_name = settings.topology_name,
                    .collectives = {}};
   if (settings.costs) header.link.costs = *settings.costs;
   MCCL_RETURN_IF_ERROR(check_link_costs(header.link.costs));
@@ -162,7 +226,10 @@ PlannerSettings planner_settings(const Config& config) {
           .is_strict = config.is_algorithm_strict,
           .is_canonical = config.is_canonical_order,
           .park_limit_bytes = config.park_limit_bytes,
-          .uplink_ports = config.uplink_ports};
+          .uplink_ports = config.uplink_ports,
+          .is_fit_strict = config.is_fit_strict,
+          .protocols = config.protocols,
+          .topology_name = config.topology_name};
 }
 
 Result<PlanTable> build_plan_table(const Topology& topology, const PlannerSettings& settings,
@@ -179,7 +246,8 @@ Result<PlanTable> build_plan_table(const Topology& topology, const PlannerSettin
     CollectivePlan plan{.collective = collective, .windows = {}, .rejection = {}};
     if (choose(selection, table, 0) != nullptr)
       cut_windows(selection, table, plan);
-    else
+    add_loaded(selection, table, plan);
+    if (plan.windows.empty())
       plan.rejection = why_nothing_is_left(selection, collective);
     if (table.is_strict && plan.windows.empty())
       return Status(StatusCode::Unsupported, plan.rejection);

@@ -25,11 +25,15 @@ struct PlannerSettings {
   bool is_canonical = false;                // MCCL_DETERMINISTIC=canonical
   int64_t park_limit_bytes = kParkLimitBytesDefault;  // MCCL_PARK_LIMIT
   int uplink_ports = 0;                               // MCCL_UPLINK_PORTS
+  bool is_fit_strict = false;                         // MCCL_ALGO_FIT=strict
+  std::string protocols = {};                         // MCCL_PROTO
+  std::string topology_name = {};                     // MCCL_TOPOLOGY
 };
 
 PlannerSettings planner_settings(const Config& config);
 
-// For every collective that `algorithms` serves: the fastest admissible program per byte window.
+// For every collective that `algorithms` serves: the fastest admissible program per byte window;
+// before it, within their own windows, the programs from files: by priority, then by name.
 // Borders are found at powers of two and then refined to 4 KiB; ties go to the earlier program of
 // the list. A collective without an admissible program keeps its place with the reason.
 //

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "planner/program_fit.h"
 #include "planner/switches.h"
 #include "planner/wide_integer.h"
 
@@ -52,13 +53,32 @@ void reject(Candidate& candidate, PlanRule rule, std::string reason, std::string
   candidate.remedy = std::move(remedy);
 }
 
+// What a file says about where its program belongs.
+void apply_use_rules(const PlanTable& header, const ProgramUse& use, Candidate& candidate) {
+  if (!use.topology.empty() && use.topology != header.topology_name)
+    reject(candidate, PlanRule::Topology,
+           header.topology_name.empty()
+               ? fmt::format("it is for topology \"{}\", and MCCL_TOPOLOGY names none",
+                             use.topology)
+               : fmt::format("it is for topology \"{}\", this one is \"{}\"", use.topology,
+                             header.topology_name),
+           fmt::format("MCCL_TOPOLOGY={}", use.topology));
+  else if (!admits_protocol(header.protocols, use.protocol))
+    reject(candidate, PlanRule::Protocol,
+           fmt::format("its protocol is {}, MCCL_PROTO is {}", protocol_name(use.protocol),
+                       header.protocols),
+           fmt::format("a MCCL_PROTO that admits {}", protocol_name(use.protocol)));
+}
+
 // The rules that nothing can override.
 void apply_hard_rules(const PlanTable& header, Candidate& candidate) {
   const Algorithm& algorithm = *candidate.choice.algorithm;
   if (const Status status = check_rank_count(candidate.choice, header.rank_count);
       !status.is_ok()) {
     reject(candidate, PlanRule::RankCount, status.message(),
-           header.rank_count > algorithm.rank_count_max
+           algorithm.loaded != nullptr
+               ? fmt::format("a communicator of {} ranks", algorithm.rank_count_max)
+           : header.rank_count > algorithm.rank_count_max
                ? fmt::format("a communicator of at most {} ranks", algorithm.rank_count_max)
                : "another group size");
     return;
@@ -68,6 +88,10 @@ void apply_hard_rules(const PlanTable& header, Candidate& candidate) {
   if (has_narrow_uplinks(header))
     candidate.uplink = {.bytes = busiest_uplink(header, candidate.choice, candidate.cost),
                         .ports = header.uplink_ports};
+  if (algorithm.loaded != nullptr) {
+    apply_use_rules(header, algorithm.loaded->use, candidate);
+    if (candidate.rule != PlanRule::Admitted) return;
+  }
   const bool reduces = candidate.cost.bytes_reduced.numerator != 0;
   if (header.is_canonical && reduces && !algorithm.reduces_in_rank_order) {
     reject(candidate, PlanRule::Canonical,
@@ -89,10 +113,13 @@ void apply_list(const AlgorithmList& list, Selection& selection) {
   if (list.names.empty()) return;
   std::string blocked;
   bool any_runs = false;
+  bool any_built_in_runs = false;
   for (const Candidate& candidate : selection.candidates) {
     if (!list_mentions(list, candidate.choice)) continue;
     selection.is_listed = true;
     any_runs = any_runs || candidate.rule == PlanRule::Admitted;
+    any_built_in_runs = any_built_in_runs || (candidate.rule == PlanRule::Admitted &&
+                                              candidate.choice.algorithm->loaded == nullptr);
     if (candidate.rule != PlanRule::Admitted)
       blocked += fmt::format("{}{} cannot run: {}", blocked.empty() ? "" : "; ", candidate.name,
                              candidate.reason);
@@ -102,8 +129,10 @@ void apply_list(const AlgorithmList& list, Selection& selection) {
     selection.fallback = blocked;
     return;
   }
+  selection.names_loaded_only = !list.is_exclusion && !any_built_in_runs;
   for (Candidate& candidate : selection.candidates) {
     const bool is_mentioned = list_mentions(list, candidate.choice);
+    if (selection.names_loaded_only && candidate.choice.algorithm->loaded == nullptr) continue;
     if (candidate.rule != PlanRule::Admitted || is_mentioned != list.is_exclusion) continue;
     if (list.is_exclusion)
       reject(candidate, PlanRule::Excluded,
@@ -156,7 +185,7 @@ void apply_paper_rule(const PlanTable& header, Selection& selection) {
   selection.has_paper_rule = true;
   for (Candidate& candidate : selection.candidates) {
     if (candidate.rule != PlanRule::Admitted || candidate.name == kPaperSmall ||
-        candidate.name == kPaperLarge)
+        candidate.name == kPaperLarge || candidate.choice.algorithm->loaded != nullptr)
       continue;
     reject(candidate, PlanRule::PaperRule,
            "profile paper knows recursive doubling and the ring only",
@@ -212,7 +241,8 @@ const Candidate* choose(const Selection& selection, const PlanTable& header, int
   const Candidate* best = nullptr;
   int64_t best_ns = 0;
   for (const Candidate& candidate : selection.candidates) {
-    if (candidate.rule != PlanRule::Admitted) continue;
+    if (candidate.rule != PlanRule::Admitted || candidate.choice.algorithm->loaded != nullptr)
+      continue;
     if (selection.has_paper_rule) {
       if (candidate.name == paper_choice(bytes)) return &candidate;
       continue;
@@ -223,6 +253,83 @@ const Candidate* choose(const Selection& selection, const PlanTable& header, int
     best_ns = cost_ns;
   }
   return best;
+}
+
+std::vector<const Candidate*> find_loaded(const Selection& selection, int64_t bytes) {
+  std::vector<const Candidate*> found;
+  for (const Candidate& candidate : selection.candidates) {
+    const LoadedProgram* loaded = candidate.choice.algorithm->loaded;
+    if (loaded == nullptr || candidate.rule != PlanRule::Admitted) continue;
+    if (bytes >= loaded->use.begin_bytes && bytes < loaded->use.end_bytes)
+      found.push_back(&candidate);
+  }
+  std::sort(found.begin(), found.end(), [](const Candidate* left, const Candidate* right) {
+    const int left_priority = left->choice.algorithm->loaded->use.priority;
+    const int right_priority = right->choice.algorithm->loaded->use.priority;
+    return left_priority != right_priority ? left_priority > right_priority
+                                           : left->name < right->name;
+  });
+  return found;
+}
+
+const char* plan_rule_name(PlanRule rule) {
+  switch (rule) {
+    case PlanRule::Admitted:
+      return "admitted";
+    case PlanRule::RankCount:
+      return "rank_count";
+    case PlanRule::Topology:
+      return "topology";
+    case PlanRule::Protocol:
+      return "protocol";
+    case PlanRule::Canonical:
+      return "canonical";
+    case PlanRule::ParkLimit:
+      return "park_limit";
+    case PlanRule::Excluded:
+      return "excluded";
+    case PlanRule::NotListed:
+      return "not_listed";
+    case PlanRule::EqualBlocks:
+      return "equal_blocks";
+    case PlanRule::Straddles:
+      return "straddles";
+    case PlanRule::PaperRule:
+      return "paper_rule";
+  }
+  return "unknown";
+}
+
+std::vector<LoadedRefusal> list_refusals(const PlanTable& table, Collective collective,
+                                         int64_t bytes,
+                                         std::span<const Algorithm* const> algorithms) {
+  AlgorithmList list;
+  if (Result<AlgorithmList> parsed = parse_algorithm_list(table.algo, algorithms); parsed.is_ok())
+    list = std::move(parsed).value();
+  std::vector<LoadedRefusal> refusals;
+  for (const Candidate& candidate :
+       select_candidates(table, collective, list, algorithms).candidates) {
+    const LoadedProgram* loaded = candidate.choice.algorithm->loaded;
+    if (loaded == nullptr) continue;
+    LoadedRefusal refusal{candidate.choice.algorithm, plan_rule_name(candidate.rule),
+                          candidate.reason, candidate.remedy};
+    if (candidate.rule == PlanRule::Admitted) {
+      const ProgramUse& use = loaded->use;
+      if (bytes >= use.begin_bytes && bytes < use.end_bytes) continue;
+      refusal.rule = "window";
+      refusal.reason = "its window is " + window_text(use);
+      refusal.remedy = bytes < use.begin_bytes
+                           ? fmt::format("calls of {} bytes or more", use.begin_bytes)
+                           : fmt::format("calls of less than {} bytes", use.end_bytes);
+    }
+    refusals.push_back(std::move(refusal));
+  }
+  return refusals;
+}
+
+std::string window_text(const ProgramUse& use) {
+  if (use.end_bytes == ProgramUse::kEndless) return fmt::format("{} bytes or more", use.begin_bytes);
+  return fmt::format("{} bytes or more and less than {}", use.begin_bytes, use.end_bytes);
 }
 
 std::vector<Collective> collectives_of(std::span<const Algorithm* const> algorithms) {

@@ -18,6 +18,8 @@ namespace mccl {
 enum class PlanRule : uint8_t {
   Admitted,
   RankCount,    // the program does not serve so many ranks, or not in such groups
+  Topology,     // from a file: it names another topology than MCCL_TOPOLOGY
+  Protocol,     // from a file: MCCL_PROTO does not admit its protocol
   Canonical,    // MCCL_DETERMINISTIC=canonical, and it does not reduce in rank order
   ParkLimit,    // its minima do not fit MCCL_PARK_LIMIT
   Excluded,     // MCCL_ALGO excludes it
@@ -43,6 +45,8 @@ struct Selection {
   bool is_listed = false;             // MCCL_ALGO names a program of the collective
   bool has_paper_rule = false;        // the paper's switch decides between two of them
   std::string fallback;               // why the list of names was set aside; empty: it was not
+  // The list names programs from files alone: built-ins serve what those do not.
+  bool names_loaded_only = false;
 };
 
 // Applies every rule that does not depend on the size of a call. `header` is a table whose
@@ -51,7 +55,30 @@ Selection select_candidates(const PlanTable& header, Collective collective,
                             const AlgorithmList& list,
                             std::span<const Algorithm* const> algorithms);
 
-// The admitted candidate for a call of `bytes`, or null.
+// The admitted programs from files whose window a call of `bytes` lies in: the one that goes first,
+// first.
+std::vector<const Candidate*> find_loaded(const Selection& selection, int64_t bytes);
+
+// A rule's name in counters: "rank_count".
+const char* plan_rule_name(PlanRule rule);
+
+// Why a program from a file is not among those of a window: the rule, in words, and the smallest
+// change that satisfies it.
+struct LoadedRefusal {
+  const Algorithm* algorithm = nullptr;
+  std::string rule;
+  std::string reason;
+  std::string remedy;
+};
+// Of the programs from files that compute the collective, in the order of `algorithms`.
+std::vector<LoadedRefusal> list_refusals(const PlanTable& table, Collective collective,
+                                         int64_t bytes,
+                                         std::span<const Algorithm* const> algorithms);
+
+// "64 bytes or more and less than 4096".
+std::string window_text(const ProgramUse& use);
+
+// The admitted candidate, of those that are no program from a file, for a call of `bytes`, or null.
 const Candidate* choose(const Selection& selection, const PlanTable& header, int64_t bytes);
 
 CostTerms cost_of(const Candidate& candidate, const PlanTable& header, int64_t bytes);

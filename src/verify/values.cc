@@ -16,12 +16,13 @@ namespace {
 
 class Executor {
  public:
-  Executor(const StepGraph& graph, const Places& places, TreePool& trees, FindingList& findings,
-           Proof& proof)
+  Executor(const StepGraph& graph, const Places& places, TreePool& trees, RankTrees rank_trees,
+           FindingList& findings, Proof& proof)
       : graph_(graph),
         program_(graph.program()),
         places_(places),
         trees_(trees),
+        rank_trees_(rank_trees),
         findings_(findings),
         proof_(proof),
         values_(static_cast<size_t>(places.place_count())),
@@ -208,6 +209,10 @@ class Executor {
   void check_same_tree(int rank, int chunk, Tree first) {
     const Tree tree = output(rank, chunk).tree;
     if (first < 0 || first == tree) return;
+    if (rank_trees_ == RankTrees::MayDiffer) {
+      proof_.is_bitwise_equal = false;
+      return;
+    }
     findings_.add(Rule::Trees, to_string(Span{rank, Buffer::Output, chunk, 1}) + " is " +
                                    trees_.describe(first) + " on rank 0 and " +
                                    trees_.describe(tree) + " on rank " + std::to_string(rank));
@@ -240,6 +245,7 @@ class Executor {
   const Program& program_;
   const Places& places_;
   TreePool& trees_;
+  RankTrees rank_trees_;
   FindingList& findings_;
   Proof& proof_;
   Execution execution_;
@@ -253,9 +259,9 @@ class Executor {
 }  // namespace
 
 Execution execute_symbolically(const StepGraph& graph, const std::vector<Node>& order,
-                               const Places& places, TreePool& trees, FindingList& findings,
-                               Proof& proof) {
-  Executor executor(graph, places, trees, findings, proof);
+                               const Places& places, TreePool& trees, RankTrees rank_trees,
+                               FindingList& findings, Proof& proof) {
+  Executor executor(graph, places, trees, rank_trees, findings, proof);
   for (const Node node : order) {
     if (findings.is_full()) return executor.take();
     executor.execute(node);

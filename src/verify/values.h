@@ -7,6 +7,7 @@
 #include "verify/places.h"
 #include "verify/step_graph.h"
 #include "verify/trees.h"
+#include "verify/verify.h"
 
 namespace mccl::judge {
 
@@ -31,10 +32,10 @@ struct Execution {
 
 // Executes the steps in `order` (a topological order of a program without races, so any will do)
 // and checks Unwritten, InputWritten, Origins, Postcondition and Trees. Fills the origins of
-// proof.steps.
+// proof.steps; trees that differ between ranks are noted there where they may.
 Execution execute_symbolically(const StepGraph& graph, const std::vector<Node>& order,
-                               const Places& places, TreePool& trees, FindingList& findings,
-                               Proof& proof);
+                               const Places& places, TreePool& trees, RankTrees rank_trees,
+                               FindingList& findings, Proof& proof);
 
 // Trees findings for messages and outputs that differ between the two aliasing modes. When none
 // does, every mixture of modes among the ranks is proven too: a rank cannot tell which its peers

@@ -11,6 +11,7 @@
 // same fault in stranger words. Tests: test/unit/verify.
 #include "verify/verify.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "verify/findings.h"
@@ -29,14 +30,14 @@ constexpr int kCredits = 2;  // messages that every open stream always owns (law
 
 class Judgement {
  public:
-  explicit Judgement(const Program& program)
-      : program_(program), findings_(!program.out_of_place) {}
+  Judgement(const Program& program, RankTrees rank_trees)
+      : program_(program), rank_trees_(rank_trees), findings_(!program.out_of_place) {}
 
   Verdict run() {
     judge();
     Verdict verdict;
-    if (findings_.is_empty()) verdict.proof = std::move(proof_);
     verdict.findings = findings_.take();
+    if (verdict.is_proven() || verdict.computes_wrongly()) verdict.proof = std::move(proof_);
     return verdict;
   }
 
@@ -78,7 +79,7 @@ class Judgement {
     const size_t count_before = findings_.report_count();
     check_hazards(graph, order, places, findings_, proof_);
     if (findings_.report_count() > count_before || findings_.is_full()) return std::nullopt;
-    return execute_symbolically(graph, order, places, trees, findings_, proof_);
+    return execute_symbolically(graph, order, places, trees, rank_trees_, findings_, proof_);
   }
 
   void shape_proof() {
@@ -97,6 +98,7 @@ class Judgement {
   }
 
   const Program& program_;
+  RankTrees rank_trees_;
   FindingList findings_;
   Proof proof_;
 };
@@ -128,6 +130,14 @@ const char* rule_name(Rule rule) {
   return "unknown";
 }
 
+bool Verdict::computes_wrongly() const {
+  // Where the list is full something else may have been left unsaid.
+  return !findings.empty() && findings.size() < judge::kFindingsMax &&
+         std::all_of(findings.begin(), findings.end(), [](const Finding& finding) {
+           return finding.rule == Rule::Postcondition || finding.rule == Rule::Trees;
+         });
+}
+
 std::string Verdict::to_string() const {
   std::string text;
   for (const Finding& finding : findings) {
@@ -139,8 +149,8 @@ std::string Verdict::to_string() const {
   return text;
 }
 
-Verdict verify(const Program& program) {
-  return judge::Judgement(program).run();
+Verdict verify(const Program& program, RankTrees rank_trees) {
+  return judge::Judgement(program, rank_trees).run();
 }
 
 uint64_t rank_order_tree(int rank_count) {

@@ -10,6 +10,7 @@
 // program that claims both in-place and out-of-place is proven for both.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -43,15 +44,22 @@ struct Finding {
 
 struct Verdict {
   std::vector<Finding> findings;  // empty: proven
-  Proof proof;                    // valid only when proven
+  Proof proof;                    // valid only when proven, or computes_wrongly()
   bool is_proven() const { return findings.empty(); }
+  // All findings are about what is computed: the program ends, without races, reads only what was
+  // written, and the proof holds all that a run needs; its output_trees are empty.
+  bool computes_wrongly() const;
   // All findings as text, one per paragraph; empty when proven.
   std::string to_string() const;
 };
 
+// Whether ranks that reduce an output in different trees are a finding, or noted in the proof
+// (Proof::is_bitwise_equal) for whoever can refuse the calls in which it shows.
+enum class RankTrees : uint8_t { MustBeEqual, MayDiffer };
+
 // Never throws, never reads the clock, terminates on any input. Structure findings stop the later
 // phases; otherwise all findings of a phase are reported, at most 20.
-Verdict verify(const Program& program);
+Verdict verify(const Program& program, RankTrees rank_trees = RankTrees::MustBeEqual);
 
 // The digest (Proof::output_trees) of one left fold over the ranks' contributions in rank order,
 // rounded once: what MCCL_DETERMINISTIC=canonical wants of every reduction.

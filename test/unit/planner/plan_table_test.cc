@@ -24,6 +24,9 @@ constexpr const char* kBody =
     "algo ^all_pairs,all_gather_ring\n"
     "strict 0\n"
     "canonical 0\n"
+    "fit auto\n"
+    "protocols\n"
+    "topology\n"
     "all_reduce 0 262145 all_reduce_recursive_doubling 786432 262144 65536 1 profile paper: above "
     "262144 bytes the ring, else recursive doubling; MCCL_ALGO=^all_pairs,all_gather_ring\n"
     "all_reduce 262145 max all_reduce_ring 458752 65536 65536 4 profile paper: above 262144 bytes "
@@ -94,7 +97,7 @@ TEST(PlanTableText, ReportsTheLineAndTheFaultOfASetting) {
             "all_gather_ring");
   EXPECT_EQ(fault("strict 0", "strict 2"), "plan table line 9: strict is 2, allowed are 0 to 1");
   EXPECT_EQ(fault("canonical 0\n", ""),
-            "plan table line 10: \"all_reduce\" where \"canonical\" belongs");
+            "plan table line 10: \"fit\" where \"canonical\" belongs");
 }
 
 TEST(PlanTableText, ReportsTheFaultOfTheSwitches) {
@@ -112,25 +115,25 @@ TEST(PlanTableText, ReportsTheFaultOfTheSwitches) {
 
 TEST(PlanTableText, ReportsTheLineAndTheFaultOfAWindow) {
   EXPECT_EQ(fault("all_reduce 262145 max", "all_reduce 262146 max"),
-            "plan table line 12: the window begins at 262146, the one before ended at 262145");
+            "plan table line 15: the window begins at 262146, the one before ended at 262145");
   EXPECT_EQ(fault("262145 max", "262145 300000"),
-            "plan table line 13: the windows of all_reduce end at 300000, not at max");
+            "plan table line 16: the windows of all_reduce end at 300000, not at max");
   EXPECT_EQ(fault("0 262145", "0 0"),
-            "plan table line 11: end is 0, allowed are 1 to 9223372036854775807");
+            "plan table line 14: end is 0, allowed are 1 to 9223372036854775807");
   EXPECT_EQ(fault("all_reduce_ring 4", "all_reduce_rung 4"),
-            "plan table line 12: this build has no program \"all_reduce_rung\"");
+            "plan table line 15: this build has no program \"all_reduce_rung\"");
   EXPECT_EQ(fault("all_reduce_ring 4", "all_gather_ring 4"),
-            "plan table line 12: all_gather_ring does not compute all_reduce");
+            "plan table line 15: all_gather_ring does not compute all_reduce");
   EXPECT_EQ(fault("458752 65536", "458752 65500"),
-            "plan table line 12: slice 65500 is not a multiple of 64");
+            "plan table line 15: slice 65500 is not a multiple of 64");
   EXPECT_EQ(fault("65536 4 profile", "65536 65 profile"),
-            "plan table line 12: channel sets is 65, allowed are 1 to 64");
+            "plan table line 15: channel sets is 65, allowed are 1 to 64");
   EXPECT_EQ(fault("all_gather none", "all_gathr none"),
-            "plan table line 13: no collective is called \"all_gathr\"");
+            "plan table line 16: no collective is called \"all_gathr\"");
   EXPECT_EQ(fault("none no program", "none \x01 program"),
-            "plan table line 13: the reason is not printable text");
+            "plan table line 16: the reason is not printable text");
   EXPECT_EQ(fault("all_gather none", "all_reduce none"),
-            "plan table line 13: \"none\" after a window");
+            "plan table line 16: \"none\" after a window");
 }
 
 TEST(PlanTableText, RefusesAProgramThatDoesNotServeTheRanks) {
@@ -138,7 +141,7 @@ TEST(PlanTableText, RefusesAProgramThatDoesNotServeTheRanks) {
   body.replace(body.find("ranks 24"), 8, "ranks 1025");
   body.replace(body.find(" 0*16 1*8"), 9, "");
   EXPECT_EQ(parse_plan_table(sealed(body), kAll).status().message(),
-            "plan table line 11: all_reduce_recursive_doubling: it serves at most 1024 ranks, the "
+            "plan table line 14: all_reduce_recursive_doubling: it serves at most 1024 ranks, the "
             "communicator has 1025");
 }
 
