@@ -13,6 +13,7 @@
 #include "ir/opcode.h"
 #include "ir/xml.h"
 #include "ir/xml_dialects.h"
+#include "ir/xml_use.h"
 
 namespace mccl {
 namespace {
@@ -49,8 +50,8 @@ std::optional<Span> parse_span(std::string_view word, int rank) {
 
 class McclDialectReader {
  public:
-  McclDialectReader(XmlDocument* document, Program* program, XmlProgramSource* source)
-      : document_(*document), program_(*program), source_(*source) {}
+  McclDialectReader(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source)
+      : document_(*document), program_(result->program), use_(result->use), source_(*source) {}
 
   void read_program();
 
@@ -65,6 +66,7 @@ class McclDialectReader {
 
   XmlDocument& document_;
   Program& program_;
+  ProgramUse& use_;
   XmlProgramSource& source_;
   int rank_ = -1;  // the one being read
 };
@@ -82,8 +84,9 @@ void McclDialectReader::read_program() {
 }
 
 void McclDialectReader::read_header(pugi::xml_node element) {
-  document_.check_attributes(element,
-                             {"name", "collective", "ranks", "chunks", "in_place", "out_of_place"});
+  document_.check_attributes(
+      element, {"name", "collective", "ranks", "chunks", "in_place", "out_of_place", "min_bytes",
+                "max_bytes", "protocol", "priority", "topology", "version"});
   if (const auto name = document_.read_text(element, "name")) program_.name = *name;
   if (const auto name = document_.read_text(element, "collective")) {
     const std::optional<Collective> collective = find_collective(*name);
@@ -105,6 +108,7 @@ void McclDialectReader::read_header(pugi::xml_node element) {
   source_.are_sizes_known &= chunk_count.has_value();
   program_.in_place = read_bool(element, "in_place").value_or(true);
   program_.out_of_place = read_bool(element, "out_of_place").value_or(true);
+  read_mccl_use(&document_, &use_);
 }
 
 std::optional<bool> McclDialectReader::read_bool(pugi::xml_node element, const char* attribute) {
@@ -252,22 +256,41 @@ void check_structure(XmlDialect dialect, const XmlProgramSource& source, Program
   });
 }
 
+std::vector<XmlRankOffsets> find_offsets(const XmlProgramSource& source,
+                                         const XmlDocument& document) {
+  const auto offset = [&](pugi::xml_node element) {
+    return static_cast<uint32_t>(document.offset_of(element));
+  };
+  std::vector<XmlRankOffsets> offsets;
+  for (const XmlRankSource& rank : source.ranks) {
+    XmlRankOffsets& rank_offsets = offsets.emplace_back();
+    rank_offsets.rank = offset(rank.element);
+    for (const XmlLaneSource& lane : rank.lanes) {
+      XmlLaneOffsets& lane_offsets = rank_offsets.lanes.emplace_back();
+      lane_offsets.lane = offset(lane.element);
+      for (const XmlStepSource& step : lane.steps)
+        lane_offsets.steps.push_back(offset(step.element));
+    }
+  }
+  return offsets;
+}
+
 }  // namespace
 
-void read_mccl_dialect(XmlDocument* document, Program* program, XmlProgramSource* source) {
-  McclDialectReader(document, program, source).read_program();
+void read_mccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source) {
+  McclDialectReader(document, result, source).read_program();
 }
 
 XmlReadResult read_xml(std::string_view text) {
   XmlReadResult result;
   XmlDocument document(text);
+  XmlProgramSource source;
   if (document.root()) {
     const std::string_view name = document.root().name();
-    XmlProgramSource source;
     if (name == "program" || name == "algo") {
       result.dialect = name == "algo" ? XmlDialect::Msccl : XmlDialect::Mccl;
       const auto read = name == "algo" ? read_msccl_dialect : read_mccl_dialect;
-      read(&document, &result.program, &source);
+      read(&document, &result, &source);
       check_structure(result.dialect, source, &result.program, &document);
     } else {
       document.add_fault(document.root(),
@@ -275,8 +298,30 @@ XmlReadResult read_xml(std::string_view text) {
     }
   }
   result.faults = document.make_faults();
-  if (!result.is_ok()) result.program = Program();
+  if (result.is_ok()) {
+    result.root_offset = document.offset_of(document.root());
+    result.offsets = find_offsets(source, document);
+  } else {
+    result.program = Program();
+    result.use = ProgramUse();
+  }
   return result;
+}
+
+size_t XmlReadResult::offset_of(int rank, int lane, int step) const {
+  if (rank < 0) return root_offset;
+  const XmlRankOffsets& in_rank = offsets[static_cast<size_t>(rank)];
+  if (lane < 0) return in_rank.rank;
+  const XmlLaneOffsets& in_lane = in_rank.lanes[static_cast<size_t>(lane)];
+  return step < 0 ? in_lane.lane : in_lane.steps[static_cast<size_t>(step)];
+}
+
+XmlPosition find_position(std::string_view text, size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t newline = before.rfind('\n');
+  const size_t line_start = newline == std::string_view::npos ? 0 : newline + 1;
+  return {static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
+          static_cast<int>(before.size() - line_start) + 1};
 }
 
 std::string XmlReadResult::to_string(std::string_view file_name) const {
