@@ -148,6 +148,31 @@ struct ProgramCount {
   uint64_t calls = 0;
   uint64_t bytes = 0;
   std::string reason;  // why it was chosen
+  // Of a program from a file, calls that were made to fit (MCCL_ALGO_FIT): chunks of different
+  // lengths; input copied for the sake of its in-place claim; averages as sum and division.
+  uint64_t ragged_calls = 0;
+  uint64_t copied_calls = 0;
+  uint64_t copied_bytes = 0;
+  uint64_t averaged_calls = 0;
+};
+
+// A program that was loaded from a file: MSCCL_XML_FILES, MSCCL_CONFIG, MCCL_ALGO_DIR.
+struct LoadedCount {
+  std::string program;
+  Collective collective;
+  std::string file;
+  int rank_count = 0;  // of communicators that it may serve
+  uint64_t calls = 0;  // that it has served
+};
+
+// Calls that such a program computes and did not serve, by the first rule that was in the way.
+struct RefusalCount {
+  Collective collective;
+  std::string program;
+  std::string rule;    // "window", "divisibility"
+  std::string reason;  // of the first such call
+  std::string remedy;  // the smallest change that would have done
+  uint64_t calls = 0;
 };
 
 struct CommunicatorStats {
@@ -155,6 +180,8 @@ struct CommunicatorStats {
   int rank_count = 1;
   int host_count = 1;
   std::vector<ProgramCount> programs;  // in the order of first use
+  std::vector<LoadedCount> loaded;     // by name
+  std::vector<RefusalCount> refusals;  // in the order of first appearance
   uint64_t operations_posted = 0;
   uint64_t operations_completed = 0;
   // Of the endpoint, all communicators together.
@@ -257,8 +284,15 @@ class Communicator {
   void abort(const std::string& reason);
 
   CommunicatorStats stats() const;
-  // The plan for a call: every candidate with the first rule that rejected it.
+  // The plan for a call: every candidate with the first rule that rejected it. `bytes` is that of a
+  // rank's larger buffer. With more words the rules are asked, too, that depend on more.
   std::string explain(Collective collective, int64_t bytes) const;
+  struct CallWords {
+    DataType dtype = DataType::Float32;
+    ReduceOp op = ReduceOp::Sum;
+    bool is_in_place = false;
+  };
+  std::string explain(Collective collective, int64_t bytes, const CallWords& words) const;
   // "4 ranks on 1 host, ..., 5 programs": one line.
   std::string start_up_line() const;
 

@@ -305,8 +305,11 @@ CommunicatorStats Backend::stats() {
   return check_living().communicator->stats();
 }
 
-std::string Backend::explain(Collective collective, int64_t bytes) {
-  return check_living().communicator->explain(collective, bytes);
+std::string Backend::explain(Collective collective, int64_t bytes,
+                             const std::optional<Communicator::CallWords>& words) {
+  const Living living = check_living();
+  return words ? living.communicator->explain(collective, bytes, *words)
+               : living.communicator->explain(collective, bytes);
 }
 
 std::string Backend::write_dump(const std::string& path) {

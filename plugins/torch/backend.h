@@ -128,7 +128,9 @@ class Backend final : public c10d::Backend {
   CommunicatorStats stats();
   StagingStats staging_stats() const { return {staged_calls_, staged_bytes_}; }
   HandOffStats hand_off_stats() const { return device_works_->stats(); }
-  std::string explain(Collective collective, int64_t bytes);
+  // Without words only the rules that depend on the size are asked.
+  std::string explain(Collective collective, int64_t bytes,
+                      const std::optional<Communicator::CallWords>& words);
   // Of the whole process: Endpoint::write_dump.
   std::string write_dump(const std::string& path);
 

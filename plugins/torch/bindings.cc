@@ -78,13 +78,40 @@ py::dict to_dict(const CommunicatorStats& stats, const StagingStats& staging,
     program["calls"] = count.calls;
     program["bytes"] = count.bytes;
     program["reason"] = count.reason;
+    program["ragged_calls"] = count.ragged_calls;
+    program["copied_calls"] = count.copied_calls;
+    program["copied_bytes"] = count.copied_bytes;
+    program["averaged_calls"] = count.averaged_calls;
     programs.append(program);
+  }
+  py::list loaded;
+  for (const LoadedCount& count : stats.loaded) {
+    py::dict program;
+    program["program"] = count.program;
+    program["collective"] = std::string(collective_name(count.collective));
+    program["file"] = count.file;
+    program["rank_count"] = count.rank_count;
+    program["calls"] = count.calls;
+    loaded.append(program);
+  }
+  py::list refusals;
+  for (const RefusalCount& count : stats.refusals) {
+    py::dict refusal;
+    refusal["program"] = count.program;
+    refusal["collective"] = std::string(collective_name(count.collective));
+    refusal["rule"] = count.rule;
+    refusal["reason"] = count.reason;
+    refusal["remedy"] = count.remedy;
+    refusal["calls"] = count.calls;
+    refusals.append(refusal);
   }
   py::dict result;
   result["rank"] = stats.rank;
   result["rank_count"] = stats.rank_count;
   result["host_count"] = stats.host_count;
   result["programs"] = programs;
+  result["loaded"] = loaded;
+  result["refusals"] = refusals;
   result["operations_posted"] = stats.operations_posted;
   result["operations_completed"] = stats.operations_completed;
   result["bytes_sent"] = stats.bytes_sent;
@@ -109,7 +136,23 @@ c10::intrusive_ptr<Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& 
                                       InterpreterHooks{&take_interrupt, &without_lock});
 }
 
-std::string explain(Backend& backend, const std::string& collective, int64_t bytes) {
+DataType parse_dtype(const std::string& name) {
+  const std::optional<DataType> found = find_dtype(name);
+  TORCH_CHECK_VALUE(found.has_value(), "mccl: no type is called \"", name,
+                    "\"; float32, bfloat16 and int64 are some");
+  return *found;
+}
+
+ReduceOp parse_op(const std::string& name) {
+  const std::optional<ReduceOp> found = find_reduce_op(name);
+  TORCH_CHECK_VALUE(found.has_value(), "mccl: no reduction is called \"", name,
+                    "\"; sum, avg, min and max are some");
+  return *found;
+}
+
+std::string explain(Backend& backend, const std::string& collective, int64_t bytes,
+                    const std::optional<std::string>& dtype, const std::string& op,
+                    bool is_in_place) {
   const std::optional<Collective> found = find_collective(collective);
   if (!found.has_value()) {
     std::string known;
@@ -118,8 +161,10 @@ std::string explain(Backend& backend, const std::string& collective, int64_t byt
     TORCH_CHECK_VALUE(false, "mccl: no collective is called \"", collective, "\"; there are ",
                       known);
   }
+  std::optional<Communicator::CallWords> words;
+  if (dtype) words = {parse_dtype(*dtype), parse_op(op), is_in_place};
   const py::gil_scoped_release release;
-  return backend.explain(*found, bytes);
+  return backend.explain(*found, bytes, words);
 }
 
 }  // namespace
@@ -156,7 +201,8 @@ PYBIND11_MODULE(_C, module) {
              }
              return to_dict(stats, self.staging_stats(), self.hand_off_stats());
            })
-      .def("explain", &explain, py::arg("collective"), py::arg("bytes"))
+      .def("explain", &explain, py::arg("collective"), py::arg("bytes"),
+           py::arg("dtype") = py::none(), py::arg("op") = "sum", py::arg("in_place") = false)
       .def("_abort", py::overload_cast<const std::string&>(&Backend::abort),
            py::call_guard<py::gil_scoped_release>(), py::arg("reason"),
            "Fails the group on all ranks, with a reason that they report. Does not block.")

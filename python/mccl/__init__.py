@@ -125,7 +125,9 @@ def stats(group=None) -> dict:
 
     `programs` lists, in the order of first use, which program served how many calls and bytes of
     which collective, and the reason why it was chosen. `staged_calls` and `staged_bytes` count the
-    copies that layouts, or MCCL_UNIFIED_COLLECTIVE=0, made necessary. `device_calls` counts calls
+    copies that layouts, or MCCL_UNIFIED_COLLECTIVE=0, made necessary. `loaded` lists the programs
+    from files and what each served, `refusals` what they did not serve, by the first rule that was
+    in the way. `device_calls` counts calls
     on memory of a device such as mps; in `stream_waits` of them wait() left the waiting to the
     device's stream, in `host_waits` the host had to wait. Byte and call counters of sockets are
     those of the process, all groups together.
@@ -133,9 +135,17 @@ def stats(group=None) -> dict:
     return _backend_of(group).stats()
 
 
-def explain(collective: str, bytes: int, group=None) -> str:
-    """Which program would serve a call of `bytes` bytes, and why each other candidate would not."""
-    return _backend_of(group).explain(collective, bytes)
+def explain(
+    collective: str, bytes: int, group=None, *, dtype=None, op: str = "sum", in_place: bool = False
+) -> str:
+    """Which program would serve a call of `bytes` bytes, and why each other candidate would not.
+
+    `bytes` is the size of a rank's larger buffer. With `dtype` (a torch.dtype or its name) the rules
+    of programs from files are asked, too, that depend on the type, on `op` ("sum", "avg", ...) and
+    on whether the call is `in_place`; see docs/custom-algorithms.md.
+    """
+    name = None if dtype is None else str(dtype).removeprefix("torch.")
+    return _backend_of(group).explain(collective, bytes, name, op, in_place)
 
 
 def dump(path: "str | None" = None) -> str:

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,8 @@ struct BootstrapOptions {
   int rank_count = 1;
   int64_t timeout_ns = 0;
   std::function<bool()> interrupted = {};
+  // What the table of plans may name on this rank. Not owned.
+  std::span<const Algorithm* const> algorithms = catalog();
 };
 
 class Bootstrap {

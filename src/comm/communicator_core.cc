@@ -38,8 +38,8 @@ uint64_t moved_bytes(const Call& call) {
 
 // Lengths that every rank must name alike and that the call's size hides: of an all_gather's or a
 // reduce_scatter's blocks, and the one length of an all_to_all that forwards blocks of others.
-uint32_t hash_lengths(const Call& call, const Algorithm& algorithm) {
-  uint64_t hash = algorithm.needs_equal_blocks ? static_cast<uint64_t>(call.count_max) : 0;
+uint32_t hash_lengths(const Call& call, bool needs_equal_blocks) {
+  uint64_t hash = needs_equal_blocks ? static_cast<uint64_t>(call.count_max) : 0;
   hash *= 0x9e3779b97f4a7c15ULL;
   const bool is_gather = call.collective == Collective::AllGather;
   if (is_gather || call.collective == Collective::ReduceScatter)
@@ -96,12 +96,17 @@ Result<PlanTable> CommunicatorCore::decide(const EndpointCore& endpoint,
                                            const std::vector<RankRecord>& ranks) {
   PlannerSettings settings = planner_settings(endpoint.config());
   settings.costs = endpoint.costs();
-  Result<PlanTable> table = build_plan_table(topology_of(ranks), settings);
+  Result<PlanTable> table = build_plan_table(topology_of(ranks), settings, endpoint.library().algorithms());
   if (!table.is_ok() || !endpoint.portions()) return table;
   for (CollectivePlan& plan : table.value().collectives)
     for (PlanWindow& window : plan.windows) {
-      window.entry.slice_bytes = endpoint.portions()->slice_bytes;
-      window.entry.window_bytes = endpoint.portions()->window_bytes;
+      window.others.push_back(std::move(window.entry));
+      for (PlanEntry& entry : window.others) {
+        entry.slice_bytes = endpoint.portions()->slice_bytes;
+        entry.window_bytes = endpoint.portions()->window_bytes;
+      }
+      window.entry = std::move(window.others.back());
+      window.others.pop_back();
     }
   return table;
 }
@@ -154,10 +159,15 @@ void CommunicatorCore::open() {
       true);
   const bool is_first = endpoint_.take_start_up_line();
   if (is_first && rank_ == 0) endpoint_.logger().info(start_up_line());
+  note_promised_blocks();
+  if (rank_ == 0 && !endpoint_.library().loaded().empty())
+    endpoint_.logger().info(title_ + ": " + describe_loaded());
 }
 
 CommunicatorCore::~CommunicatorCore() {
   if (!endpoint_.is_own_process()) return;
+  if (rank_ == 0 && !endpoint_.library().loaded().empty())
+    endpoint_.logger().info(title_ + ": " + describe_served());
   endpoint_.driver().with_engine(
       [this] {
         endpoint_.leave(*this);
@@ -167,39 +177,6 @@ CommunicatorCore::~CommunicatorCore() {
                                                          "operations in flight"));
       },
       false);
-}
-
-Result<CommunicatorCore::Plan*> CommunicatorCore::find_plan(Collective collective, int64_t bytes) {
-  Result<const PlanEntry*> entry = collective == Collective::AllToAll
-                                       ? find_sizeless_entry(agreement_.table, collective)
-                                       : find_entry(agreement_.table, collective, bytes);
-  if (!entry.is_ok()) return entry.status();
-  const auto found = plans_.find(entry.value());
-  if (found != plans_.end()) return &found->second;
-  const ProgramChoice choice = find_choice(entry.value()->algorithm, catalog());
-  MCCL_CHECK(choice.algorithm != nullptr);
-  Result<std::shared_ptr<const ProvenProgram>> program = find_program(choice);
-  if (!program.is_ok()) return program.status();
-  Plan plan;
-  plan.entry = entry.value();
-  plan.algorithm = choice.algorithm;
-  plan.program = program.value();
-  plan.shape = measure_shape(plan.program->program());
-  plan.hash = plan_hash(*plan.entry, collective, rank_count());
-  plan.counter = counters_.size();
-  counters_.push_back({collective, plan.program->program().name, 0, 0, plan.entry->reason});
-  return &plans_.emplace(entry.value(), std::move(plan)).first->second;
-}
-
-Result<std::shared_ptr<const ProvenProgram>> CommunicatorCore::find_program(
-    const ProgramChoice& choice) {
-  const std::shared_ptr<const ProvenProgram>& forced = endpoint_.program();
-  if (forced == nullptr || forced->program().collective != choice.algorithm->collective)
-    return endpoint_.prover().find(choice, rank_count());
-  if (forced->program().rank_count() == rank_count()) return forced;
-  return Status(StatusCode::InvalidArgument,
-                fmt::format("program {} is for {} ranks, the communicator has {}",
-                            forced->program().name, forced->program().rank_count(), rank_count()));
 }
 
 const std::shared_ptr<const RankCode>& CommunicatorCore::find_code(Plan& plan, int root) {
@@ -272,9 +249,16 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post(Call call, CallOptions opti
   MCCL_RETURN_IF_ERROR(check_process());
   if (is_reducing(call.collective) && !endpoint_.device().supports(call.dtype, call.op))
     return Status(StatusCode::Unsupported, describe_undefined_reduction(call.dtype, call.op));
-  return post_behind_device(options, [&](const std::shared_ptr<DeviceCall>& device) {
-    return post_held(call, options, device);
-  });
+  std::vector<std::string> notices;
+  Result<std::shared_ptr<Work>> work =
+      post_behind_device(options, [&](const std::shared_ptr<DeviceCall>& device) {
+        Result<std::shared_ptr<Work>> posted = post_held(call, options, device);
+        notices = std::exchange(notices_, {});
+        return posted;
+      });
+  if (rank_ == 0)
+    for (const std::string& notice : notices) endpoint_.logger().info(notice);
+  return work;
 }
 
 template <typename PostHeld>
@@ -309,10 +293,10 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(
   if (queue.has_failed()) return queue.failure();
   const int64_t element_bytes = static_cast<int64_t>(dtype_bytes(call.dtype));
   const int64_t bytes = call.count * element_bytes;
-  Result<Plan*> found = find_plan(call.collective, bytes);
-  if (!found.is_ok()) return found.status();
-  Plan& plan = *found.value();
-  if (plan.algorithm->needs_equal_blocks)
+  const Result<Choice> chosen = choose_plan(call, bytes);
+  if (!chosen.is_ok()) return chosen.status();
+  Plan& plan = *chosen.value().plan;
+  if (plan.algorithm->needs_equal_blocks || has_promised_equal_blocks(call.collective))
     MCCL_RETURN_IF_ERROR(check_equal_blocks(call, plan.entry->algorithm));
   Result<CallPlan> cut = this->cut(call, plan);
   if (!cut.is_ok()) return cut.status();
@@ -328,6 +312,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(
     return streams.status();
   }
 
+  count_call(chosen.value(), call, moved, options);
   auto work = std::make_shared<PostedWork>(endpoint_.driver().door(), sequence,
                                            std::move(options.on_complete));
   if (device != nullptr) work->set_device(device, endpoint_.config().device_wait_ns > 0);
@@ -342,7 +327,9 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(
                 .messages = static_cast<uint32_t>(kMessagesOwnedPerStream)};
   spec.fingerprint =
       pack_fingerprint({call.collective, call.dtype, call.op, call.root, call.count, plan.hash,
-                        hash_lengths(call, *plan.algorithm), call.waits_for_earlier});
+                        hash_lengths(call, plan.algorithm->needs_equal_blocks ||
+                                                has_promised_equal_blocks(call.collective)),
+                        call.waits_for_earlier});
   spec.plan = static_cast<uint32_t>(plan.counter);
   spec.bytes = moved;
   spec.buffers = std::move(call.buffers);
@@ -355,9 +342,6 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(
   spec.stand_in = std::move(options.stand_in);
   spec.device = device;
   spec.sink = work;
-  ProgramCount& counter = counters_[plan.counter];
-  ++counter.calls;
-  counter.bytes += moved;
   queue.post(std::move(spec));
   endpoint_.engine().judge_members_that_left(*group_);
   return std::shared_ptr<Work>(std::move(work));

@@ -5,34 +5,24 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "comm/bootstrap.h"
+#include "comm/call.h"
 #include "comm/endpoint_core.h"
 #include "comm/fingerprint.h"
 #include "mccl/communicator.h"
 #include "planner/call_plan.h"
+#include "planner/program_fit.h"
 
 namespace mccl {
 
 struct CommunicatorDump;
-
-// What a caller asks for, before a plan is chosen.
-struct Call {
-  Collective collective = Collective::AllReduce;
-  DataType dtype = DataType::Float32;
-  ReduceOp op = ReduceOp::Sum;
-  int root = 0;
-  CallBuffers buffers = {};
-  // Elements of a rank's larger buffer, the same on every rank: the size S that plans go by. 0 for
-  // all_to_all, where ranks have sizes of their own.
-  int64_t count = 0;
-  int64_t count_max = 0;           // of the longest block
-  bool waits_for_earlier = false;  // barrier: earlier operations of this rank are over before it
-};
 
 class CommunicatorCore {
  public:
@@ -65,7 +55,8 @@ class CommunicatorCore {
 
   void abort(const std::string& reason);
   CommunicatorStats stats();
-  std::string explain(Collective collective, int64_t bytes) const;
+  std::string explain(Collective collective, int64_t bytes,
+                      const std::optional<CallFacts>& facts) const;
   std::string start_up_line() const;
 
   // With the engine held. take_failure(): true once, when it has failed, unless the caller aborted
@@ -83,6 +74,7 @@ class CommunicatorCore {
     std::shared_ptr<const ProvenProgram> program;
     ProgramShape shape;
     uint32_t hash;
+    bool is_named = false;  // by MCCL_ALGO
     std::map<int, std::shared_ptr<const RankCode>> codes;  // by the rank that the program sees
     size_t counter;                                        // index into counters_
   };
@@ -103,7 +95,28 @@ class CommunicatorCore {
                                   const std::vector<RankRecord>& ranks);
 
   // With the engine held:
-  Result<Plan*> find_plan(Collective collective, int64_t bytes);
+  // The plan for a call, and how the call is made to fit it.
+  struct Choice {
+    Plan* plan;
+    Fit fit;
+    int seen_rank;
+  };
+  Result<Choice> choose_plan(const Call& call, int64_t bytes);
+  Result<Plan*> find_plan(Collective collective, const PlanEntry& entry);
+  // Whether all blocks of the collective's calls are equally long: a rule that users impose on
+  // themselves.
+  bool has_promised_equal_blocks(Collective collective) const {
+    return collective == Collective::AllToAll && has_promised_all_to_all_;
+  }
+  void note_promised_blocks();
+  // Counters of the programs from files that are not among those of the window.
+  const std::vector<size_t>& refusals_outside(Collective collective, const PlanWindow& window,
+                                              int64_t bytes);
+  size_t number_of_refusal(RefusalCount refusal);
+  void refuse(const LoadedProgram& loaded, FitRule rule, const CallFacts& facts);
+  // Of a call that will be posted: counts it, and makes it fit.
+  void count_call(const Choice& choice, Call& call, uint64_t moved, CallOptions& options);
+  std::vector<LoadedCount> count_loaded() const;
   Result<std::shared_ptr<const ProvenProgram>> find_program(const ProgramChoice& choice);
   Result<CallPlan> cut(const Call& call, const Plan& plan) const;
   const std::shared_ptr<const RankCode>& find_code(Plan& plan, int root);
@@ -116,6 +129,10 @@ class CommunicatorCore {
   template <typename PostHeld>
   Result<std::shared_ptr<Work>> post_behind_device(const CallOptions& options,
                                                    const PostHeld& post_held);
+  // "programs from files: loaded 1, proven 1, used 0 so far; 1 of them is for 8 ranks".
+  std::string describe_loaded() const;
+  // "programs from files: my_program served 3 calls".
+  std::string describe_served();
   Status check_process() const;
   TimeNs deadline_of(const CallOptions& options, TimeNs now) const;
   Status connect_to(int peer);
@@ -135,6 +152,11 @@ class CommunicatorCore {
   std::unordered_map<const PlanEntry*, Plan> plans_;
   std::map<StreamKey, std::vector<LaneStreams>> streams_;
   std::vector<ProgramCount> counters_;
+  std::vector<RefusalCount> refusals_;
+  std::unordered_map<const PlanWindow*, std::vector<size_t>> outside_;
+  std::set<Collective> named_collectives_;  // MCCL_ALGO names a program from a file for them
+  bool has_promised_all_to_all_ = false;
+  std::vector<std::string> notices_;        // to be logged once the engine is not held any more
   uint64_t message_count_ = 0;
   int host_count_ = 1;
 };

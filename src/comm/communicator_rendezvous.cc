@@ -33,7 +33,8 @@ Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& end
                            endpoint.take_communicator_number();
   auto host = std::make_unique<RendezvousHost>(endpoint);
   Bootstrap bootstrap(store, endpoint.engine().clock(), *host,
-                      {options.name, title, rank, rank_count, timeout_ns, options.interrupted});
+                      {options.name, title, rank, rank_count, timeout_ns, options.interrupted,
+                       endpoint.library().algorithms()});
   Rendezvous rendezvous{&endpoint,
                         std::move(host),
                         std::move(bootstrap),
@@ -41,7 +42,10 @@ Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& end
                         title,
                         deadline_after(endpoint.engine().clock().now(), timeout_ns),
                         options.interrupted};
-  MCCL_RETURN_IF_ERROR(rendezvous.bootstrap.publish(endpoint.record(), meeting));
+  RankRecord record = endpoint.record();
+  // Told to all, like every other difference, instead of leaving them without this rank.
+  record.program_fault = endpoint.prove_programs(rank_count).message();
+  MCCL_RETURN_IF_ERROR(rendezvous.bootstrap.publish(record, meeting));
   return rendezvous;
 }
 

@@ -7,7 +7,6 @@
 #include "algorithms/catalog.h"
 #include "comm/communicator_core.h"
 #include "comm/dump.h"
-#include "planner/explain.h"
 
 namespace mccl {
 
@@ -20,6 +19,8 @@ CommunicatorStats CommunicatorCore::stats() {
   endpoint_.driver().with_engine(
       [&] {
         stats.programs = counters_;
+        stats.loaded = count_loaded();
+        stats.refusals = refusals_;
         stats.operations_posted = group_->queue.posted_count();
         stats.operations_completed = group_->queue.completed_count();
         Transport& transport = endpoint_.engine().transport();
@@ -34,10 +35,6 @@ CommunicatorStats CommunicatorCore::stats() {
       },
       true);
   return stats;
-}
-
-std::string CommunicatorCore::explain(Collective collective, int64_t bytes) const {
-  return to_string(mccl::explain(agreement_.table, collective, bytes));
 }
 
 std::string CommunicatorCore::start_up_line() const {

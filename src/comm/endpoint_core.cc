@@ -95,6 +95,12 @@ EndpointCore::~EndpointCore() {
 void EndpointCore::start(WireContext& wires, const Clock& clock, uint64_t process_id,
                          uint64_t token, bool has_thread) {
   wires_ = &wires;
+  if (library_ == nullptr) {
+    library_ = std::make_shared<ProgramLibrary>(config_);
+    for (const std::string& notice : library_->notices()) logger_.info(notice);
+  }
+  record_.programs = library_->digest();
+  record_.program_files = library_->files();
   record_.peer = {process_id, token, wires.address()};
   record_.pid = getpid();
   record_.switch_name = config_.switch_name;
@@ -221,8 +227,10 @@ std::unique_ptr<EndpointCore> EndpointCore::create_passive(WireContext& wires, c
                                                            const Config& config,
                                                            uint64_t process_id,
                                                            std::shared_ptr<ProgramProver> prover,
-                                                           Logger::Sink log) {
+                                                           Logger::Sink log,
+                                                           std::shared_ptr<ProgramLibrary> library) {
   std::unique_ptr<EndpointCore> core(new EndpointCore(config, nullptr, nullptr));
+  core->library_ = std::move(library);
   if (log) core->logger_ = Logger(config.log_level, "mccl", std::move(log));
   if (prover != nullptr) core->prover_ = std::move(prover);
   core->record_.host_name = wires.address();
@@ -231,6 +239,13 @@ std::unique_ptr<EndpointCore> EndpointCore::create_passive(WireContext& wires, c
   core->interface_text_ = wires.address();
   core->start(wires, clock, process_id, ~process_id, false);
   return core;
+}
+
+Status EndpointCore::prove_programs(int rank_count) {
+  std::vector<std::string> warnings;
+  const Status proven = library_->prove(rank_count, &warnings);
+  for (const std::string& warning : warnings) logger_.warning(warning);
+  return proven;
 }
 
 TimeNs EndpointCore::step() {

@@ -15,6 +15,7 @@
 #include "comm/dump.h"
 #include "comm/dump_thread.h"
 #include "comm/engine.h"
+#include "comm/program_library.h"
 #include "comm/program_prover.h"
 #include "device/cpu_device.h"
 #include "mccl/communicator.h"
@@ -36,10 +37,12 @@ class EndpointCore {
 
   // For the simulator: wires and clock are the world's, nobody drives but step(). `process_id`
   // is given, so that a run repeats. Endpoints of one thread may share a prover, so that hundreds
-  // of simulated ranks prove a program once; null: its own. `log` empty: standard error.
+  // of simulated ranks prove a program once; null: its own. The same for the library of programs
+  // from files. `log` empty: standard error.
   static std::unique_ptr<EndpointCore> create_passive(
       WireContext& wires, const Clock& clock, const Config& config, uint64_t process_id,
-      std::shared_ptr<ProgramProver> prover = nullptr, Logger::Sink log = {});
+      std::shared_ptr<ProgramProver> prover = nullptr, Logger::Sink log = {},
+      std::shared_ptr<ProgramLibrary> library = nullptr);
   ~EndpointCore();
   EndpointCore(const EndpointCore&) = delete;
   EndpointCore& operator=(const EndpointCore&) = delete;
@@ -69,6 +72,9 @@ class EndpointCore {
   Engine& engine() { return *engine_; }
   Driver& driver() { return *driver_; }
   ProgramProver& prover() { return *prover_; }
+  const ProgramLibrary& library() const { return *library_; }
+  // ProgramLibrary::prove(); what it warns of is logged. Blocks.
+  Status prove_programs(int rank_count);
   const Device& device() const { return device_; }
   const RankRecord& record() const { return record_; }
   // "lo 127.0.0.1"
@@ -117,6 +123,7 @@ class EndpointCore {
   uint64_t communicator_count_ = 0;
   std::vector<CommunicatorCore*> communicators_;
   std::mutex dump_mutex_;  // one dump is written at a time
+  std::shared_ptr<ProgramLibrary> library_;  // shared: simulated ranks of one thread have one
   std::shared_ptr<ProgramProver> prover_ = std::make_shared<ProgramProver>();
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Driver> driver_;     // its thread stops before the engine

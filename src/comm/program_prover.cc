@@ -3,22 +3,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "ir/collective.h"
 #include "verify/verify.h"
 
 namespace mccl {
-namespace {
-
 bool reduces_in_rank_order(const ProvenProgram& proven) {
   const Program& program = proven.program();
   if (!is_reducing(program.collective)) return true;
   const std::vector<uint64_t>& trees = proven.proof().output_trees;
+  if (trees.empty() || !proven.proof().is_bitwise_equal) return false;
   const uint64_t wanted = rank_order_tree(program.rank_count());
   return std::all_of(trees.begin(), trees.end(),
                      [wanted](uint64_t tree) { return tree == wanted; });
 }
-
-}  // namespace
 
 Result<std::shared_ptr<const ProvenProgram>> ProgramProver::prove(Program program) {
   Verdict verdict = verify(program);
@@ -26,6 +24,11 @@ Result<std::shared_ptr<const ProvenProgram>> ProgramProver::prove(Program progra
     return Status(StatusCode::NotProven,
                   "program " + program.name + " for " + std::to_string(program.rank_count()) +
                       " ranks is not proven and does not run: " + verdict.to_string());
+  return accept(std::move(program), std::move(verdict));
+}
+
+std::shared_ptr<const ProvenProgram> ProgramProver::accept(Program program, Verdict verdict) {
+  MCCL_CHECK(verdict.is_proven() || verdict.computes_wrongly());
   return std::shared_ptr<const ProvenProgram>(
       new ProvenProgram(std::move(program), std::move(verdict.proof)));
 }

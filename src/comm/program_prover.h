@@ -10,13 +10,21 @@
 #include "algorithms/catalog.h"
 #include "ir/proven_program.h"
 #include "mccl/status.h"
+#include "verify/verify.h"
 
 namespace mccl {
+
+// Whether every output is one left fold of the inputs in rank order, or a copy.
+bool reduces_in_rank_order(const ProvenProgram& proven);
 
 class ProgramProver {
  public:
   // NotProven with the verifier's findings when it says no.
   static Result<std::shared_ptr<const ProvenProgram>> prove(Program program);
+
+  // With a verdict that was asked for elsewhere, of this very program: proven, or computes_wrongly()
+  // where the user has allowed that (comm/program_library.h).
+  static std::shared_ptr<const ProvenProgram> accept(Program program, Verdict verdict);
 
   // The choice's program for `rank_count` ranks, which it serves; built and judged at first use,
   // kept afterwards. Not thread-safe.

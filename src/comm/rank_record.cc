@@ -53,6 +53,31 @@ std::string setting_of(const std::string& settings, const std::string& name) {
   return {};
 }
 
+// "1f0c2e9a55d0b7aa (a.xml, b.xml)".
+std::string describe_programs(const RankRecord& record) {
+  constexpr size_t kShownDigits = 16;
+  if (record.programs.empty()) return "none";
+  return fmt::format("{} ({})", record.programs.substr(0, kShownDigits),
+                     fmt::join(record.program_files, ", "));
+}
+
+// Each text once, with the ranks that have it.
+std::vector<std::string> describe_program_faults(const std::vector<RankRecord>& ranks) {
+  std::vector<std::string> faults;
+  std::map<std::string, std::vector<size_t>> ranks_of;
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    if (!ranks[rank].program_fault.empty()) ranks_of[ranks[rank].program_fault].push_back(rank);
+  for (const auto& [fault, holders] : ranks_of)
+    faults.push_back(fmt::format(
+        "{} cannot use {} programs: {}",
+        holders.size() == ranks.size()
+            ? "the ranks"
+            : fmt::format("{}{}", name_of(static_cast<int>(holders.front()), ranks[holders.front()]),
+                          holders.size() > 1 ? " and others" : ""),
+        holders.size() == ranks.size() || holders.size() > 1 ? "their" : "its", fault));
+  return faults;
+}
+
 std::set<std::string> setting_names(const std::vector<RankRecord>& ranks) {
   std::set<std::string> names;
   for (const RankRecord& record : ranks)
@@ -78,6 +103,9 @@ nlohmann::json to_json(const RankRecord& record) {
           {"settings", record.settings},
           {"version", record.version},
           {"manifest", record.manifest},
+          {"programs", record.programs},
+          {"program_files", record.program_files},
+          {"program_fault", record.program_fault},
           {"rank_count", record.rank_count},
           {"title", record.title}};
 }
@@ -95,6 +123,9 @@ RankRecord record_from(const nlohmann::json& json) {
   record.settings = json.at("settings").get<std::string>();
   record.version = json.at("version").get<std::string>();
   record.manifest = json.at("manifest").get<std::vector<std::pair<std::string, std::string>>>();
+  record.programs = json.at("programs").get<std::string>();
+  record.program_files = json.at("program_files").get<std::vector<std::string>>();
+  record.program_fault = json.at("program_fault").get<std::string>();
   record.rank_count = json.at("rank_count").get<int>();
   record.title = json.at("title").get<std::string>();
   return record;
@@ -105,6 +136,7 @@ bool RankRecord::operator==(const RankRecord& other) const {
     return std::tie(record.peer.process_id, record.peer.token, record.peer.address,
                     record.host_name, record.host_id, record.kernel_id, record.pid,
                     record.switch_name, record.settings, record.version, record.manifest,
+                    record.programs, record.program_files, record.program_fault,
                     record.rank_count, record.title);
   };
   return fields(*this) == fields(other);
@@ -136,12 +168,21 @@ Status check_records(const std::vector<RankRecord>& ranks) {
   for (const std::string& name : setting_names(ranks))
     compare("the ranks have different values of " + name, "it must be the same on all ranks",
             [&name](const RankRecord& record) { return setting_of(record.settings, name); });
+  const bool have_equal_programs =
+      std::all_of(ranks.begin(), ranks.end(), [&ranks](const RankRecord& record) {
+        return record.programs == ranks.front().programs;
+      });
+  if (!have_equal_programs)
+    compare("the ranks have loaded different programs",
+            "MSCCL_XML_FILES, MSCCL_CONFIG and MCCL_ALGO_DIR name the same programs on all ranks",
+            &describe_programs);
   const bool has_switch = !ranks.front().switch_name.empty();
   if (std::any_of(ranks.begin(), ranks.end(), [has_switch](const RankRecord& record) {
         return record.switch_name.empty() == has_switch;
       }))
     compare("only some ranks have MCCL_SWITCH", "name the switch on all ranks or on none",
             [](const RankRecord& record) { return record.switch_name; });
+  for (std::string& fault : describe_program_faults(ranks)) differences.push_back(fault);
   if (differences.empty()) return Status::ok();
   return Status(StatusCode::Mismatch, fmt::format("{}", fmt::join(differences, "; ")));
 }

@@ -23,6 +23,11 @@ struct RankRecord {
   std::string version;
   // What should be equal and need not be: ("torch", "2.13.0").
   std::vector<std::pair<std::string, std::string>> manifest;
+  // Of the programs that it has loaded (program_library.h): digest, files, and why the rank cannot
+  // run them; empty when it can.
+  std::string programs;
+  std::vector<std::string> program_files;
+  std::string program_fault;
   // Of the communicator, as this rank was told.
   int rank_count = 0;
   std::string title;

@@ -25,6 +25,8 @@ SimulatedGroup::SimulatedGroup(int rank_count, const sim::WorldOptions& world,
       store_(options.store != nullptr ? std::move(options.store) : make_memory_store()) {
   // Proving is done once, not by each of what may be hundreds of ranks.
   if (options.prover == nullptr) options.prover = std::make_shared<ProgramProver>();
+  if (options.library == nullptr)
+    options.library = std::make_shared<ProgramLibrary>(options.config);
   for (int rank = 0; rank < rank_count; ++rank) {
     const auto index = static_cast<size_t>(rank);
     const int node = world_.add_node([this, index] { step(index); });
@@ -35,7 +37,7 @@ SimulatedGroup::SimulatedGroup(int rank_count, const sim::WorldOptions& world,
     if (options.log) sink = [log = options.log, rank](std::string_view line) { log(rank, line); };
     std::unique_ptr<EndpointCore> core = EndpointCore::create_passive(
         world_.wires(node), world_.clock(), config_of(rank, world, options.config), process_id,
-        options.prover, std::move(sink));
+        options.prover, std::move(sink), options.library);
     core->override_program(options.program);
     if (options.observer) core->observe_steps(options.observer(rank));
     endpoints_.push_back(std::make_unique<Endpoint>(std::move(core)));

@@ -22,6 +22,7 @@ struct SimulatedGroupOptions {
   std::optional<PlanPortions> portions = {};          // instead of those of the link profile
   std::optional<LinkCosts> costs = {};                // instead of the profile's, to plan by
   std::shared_ptr<ProgramProver> prover = {};         // shared with other groups; null: its own
+  std::shared_ptr<ProgramLibrary> library = {};       // likewise; null: by the config, one for all
   std::shared_ptr<const ProvenProgram> program = {};  // EndpointCore::override_program
   // Who is told about the steps of a rank, may be null and must outlive the group. Empty: nobody.
   std::function<StepObserver*(int rank)> observer = {};

@@ -53,6 +53,13 @@ TEST(Config, EverySettingReachesItsField) {
                                {"MCCL_LOG", "debug"},
                                {"MCCL_DUMP_DIR", "/var/dumps"},
                                {"MCCL_PROFILE", "paper"},
+                               {"MCCL_ALGO_DIR", "/programs"},
+                               {"MCCL_ALGO_FIT", "Strict"},
+                               {"MCCL_ALGO_UNPROVEN", "allow"},
+                               {"MCCL_PROTO", "^LL, LL128"},
+                               {"MCCL_TOPOLOGY", "lab-3"},
+                               {"MSCCL_CONFIG", "list.xml"},
+                               {"MSCCL_XML_FILES", "a.xml:b.xml"},
                                {"MCCL_SWITCH", "rack-3/top"},
                                {"MCCL_UPLINK_PORTS", "10"}});
   EXPECT_EQ(config.socket_interfaces, "=eth0");
@@ -68,6 +75,13 @@ TEST(Config, EverySettingReachesItsField) {
   EXPECT_EQ(config.log_level, LogLevel::Debug);
   EXPECT_EQ(config.dump_directory, "/var/dumps");
   EXPECT_EQ(config.cost_profile, CostProfile::Paper);
+  EXPECT_EQ(config.program_folder, "/programs");
+  EXPECT_TRUE(config.is_fit_strict);
+  EXPECT_TRUE(config.allows_unproven);
+  EXPECT_EQ(config.protocols, "^ll,ll128");
+  EXPECT_EQ(config.topology_name, "lab-3");
+  EXPECT_EQ(config.program_list_file, "list.xml");
+  EXPECT_EQ(config.program_files, "a.xml:b.xml");
   EXPECT_EQ(config.switch_name, "rack-3/top");
   EXPECT_EQ(config.uplink_ports, 10);
 }
@@ -180,6 +194,20 @@ TEST(Config, AnUnknownNameIsWarnedAboutWithTheNearest) {
                           "the nearest is MCCL_TIMEOUT"));
 }
 
+TEST(Config, NamesOurEquivalentOfAnotherLibrarysSettings) {
+  std::vector<std::string> warnings;
+  const Environment environment = {{"RCCL_MSCCL_ENABLE", "1"}, {"MSCCL_SCHEDULER", "lib.so"}};
+  EXPECT_TRUE(parse_config(environment, &warnings).is_ok());
+  EXPECT_THAT(warnings,
+              ElementsAre("MSCCL_SCHEDULER has no effect: programs are selected here by their size "
+                          "windows and priorities; see mccl.explain()",
+                          "RCCL_MSCCL_ENABLE has no effect: programs from files are on as soon as "
+                          "MSCCL_XML_FILES, MSCCL_CONFIG or MCCL_ALGO_DIR name some; "
+                          "MCCL_ALGO=^msccl turns them off"));
+  EXPECT_EQ(parse({{"NCCL_PROTO", "Simple"}}).protocols, "simple");
+  EXPECT_EQ(parse({{"MSCCL_ALGO_DIR", "d"}}).program_folder, "d");
+}
+
 TEST(Config, WarningsComeEvenWhenAValueIsBad) {
   std::vector<std::string> warnings;
   const Environment environment = {{"MCCL_LOGS", "info"}, {"MCCL_TIMEOUT", "x"}};
@@ -189,8 +217,9 @@ TEST(Config, WarningsComeEvenWhenAValueIsBad) {
 
 TEST(Config, JobTextHoldsTheJobSettingsAndNoLocalOnes) {
   EXPECT_EQ(job_settings_text(Config{}),
-            "MCCL_ALGO=\nMCCL_ALGO_STRICT=0\nMCCL_DETERMINISTIC=off\nMCCL_PARK_LIMIT=256M\n"
-            "MCCL_PROFILE=auto\nMCCL_UPLINK_PORTS=0\n");
+            "MCCL_ALGO=\nMCCL_ALGO_FIT=auto\nMCCL_ALGO_STRICT=0\nMCCL_ALGO_UNPROVEN=off\n"
+            "MCCL_DETERMINISTIC=off\nMCCL_PARK_LIMIT=256M\nMCCL_PROFILE=auto\nMCCL_PROTO=\n"
+            "MCCL_TOPOLOGY=\nMCCL_UPLINK_PORTS=0\n");
   EXPECT_EQ(job_settings_text(parse({{"MCCL_LOG", "debug"}, {"MCCL_TIMEOUT", "3"}})),
             job_settings_text(Config{}));
   EXPECT_NE(job_settings_text(parse({{"MCCL_ALGO", "ring"}})), job_settings_text(Config{}));
