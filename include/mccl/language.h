@@ -50,9 +50,9 @@ struct SourceLine {
   }
 };
 
-// Which chunks an instance has (ProgramBuilder::set_instances). What a collective computes is the same
-// under both, but a span over several chunks stays one span only under Blocks, and one over several
-// blocks under neither; lower() takes the other one where that keeps more spans whole.
+// Which chunks an instance has (ProgramBuilder::set_instances). What a collective computes is the
+// same under both, but a span over several chunks stays one span only under Blocks, and one over
+// several blocks under neither; lower() takes the other one where that keeps more spans whole.
 enum class InstanceLayout : uint8_t {
   Interleaved,  // chunk c of instance i is chunk c * instances + i
   Blocks,       // instance i has the i-th part of every block
@@ -93,13 +93,13 @@ class ProgramBuilder {
   // For tests and for bisecting a wrong program: false keeps every receive, reduce and send apart.
   void set_fusion(bool is_on);
 
-  // The program `count` times side by side, each copy on lanes, channels and chunks of its own: lane
-  // l becomes lanes l * count + i, channel c of copy i is i * (channels of one) + c, and the program
-  // has `count` times the chunks. Requires count >= 1.
+  // The program `count` times side by side, each copy on lanes, channels and chunks of its own:
+  // lane l becomes lanes l * count + i, channel c of copy i is i * (channels of one) + c, and the
+  // program has `count` times the chunks. Requires count >= 1.
   void set_instances(int count, InstanceLayout layout = InstanceLayout::Interleaved);
 
-  // Waits of a lane's local reduces before its first one, so that a runtime which chains neighbouring
-  // reduces may do so; not where the program could then stop (default: off).
+  // Waits of a lane's local reduces before its first one, so that a runtime which chains
+  // neighbouring reduces may do so; not where the program could then stop (default: off).
   void set_early_waits(bool is_on);
 
   // The lowered program: deterministic, the same statements give the same program. InvalidArgument

@@ -279,13 +279,25 @@ void write_msccl_lane(const Lane& lane, size_t lane_index, const MscclRank& rank
   xml->end_children("tb");
 }
 
-void write_msccl_header(const Program& program, XmlEmitter* xml) {
+std::string_view protocol_name(ProgramProtocol protocol) {
+  switch (protocol) {
+    case ProgramProtocol::Simple:
+      return "Simple";
+    case ProgramProtocol::LowLatency:
+      return "LL";
+    case ProgramProtocol::LowLatency128:
+      return "LL128";
+  }
+  return "Simple";
+}
+
+void write_msccl_header(const Program& program, const ProgramUse& use, XmlEmitter* xml) {
   int channel_max = 0;
   for (const RankProgram& rank : program.ranks)
     for (const Lane& lane : rank.lanes) channel_max = std::max(channel_max, lane.channel);
   xml->begin("algo");
   xml->attribute("name", program.name);
-  xml->attribute("proto", "Simple");
+  xml->attribute("proto", protocol_name(use.protocol));
   xml->attribute("nchannels", channel_max + 1);
   xml->attribute("nchunksperloop",
                  program.chunk_count * size_block_count(program.collective, program.rank_count()));
@@ -295,14 +307,16 @@ void write_msccl_header(const Program& program, XmlEmitter* xml) {
   xml->attribute("outofplace", program.out_of_place ? 1 : 0);
   // Newer loaders require a window of sizes and read a maximum of 0 as none, the oldest reads 0 as
   // never: its default, 128 MiB, means the same to all of them.
-  xml->attribute("minBytes", 0);
-  xml->attribute("maxBytes", 128 << 20);
+  xml->attribute("minBytes", std::to_string(use.begin_bytes));
+  xml->attribute(
+      "maxBytes",
+      std::to_string(use.end_bytes == ProgramUse::kEndless ? int64_t{128} << 20 : use.end_bytes));
   xml->begin_children();
 }
 
-std::string write_msccl(const Program& program) {
+std::string write_msccl(const Program& program, const ProgramUse& use) {
   XmlEmitter xml;
-  write_msccl_header(program, &xml);
+  write_msccl_header(program, use, &xml);
   for (int rank_number = 0; rank_number < program.rank_count(); ++rank_number) {
     const RankProgram& rank = program.ranks[static_cast<size_t>(rank_number)];
     xml.begin("gpu");
@@ -326,14 +340,14 @@ std::string write_msccl(const Program& program) {
 
 }  // namespace
 
-Result<std::string> write_xml(const Program& program, XmlDialect dialect) {
+Result<std::string> write_xml(const Program& program, XmlDialect dialect, const ProgramUse& use) {
   Status status;
   check_xml_structure(program, [&](const XmlPlace& place, const std::string& text) {
     if (status.is_ok()) status = Status(StatusCode::InvalidArgument, to_string(place) + text);
   });
   MCCL_RETURN_IF_ERROR(status);
   if (dialect == XmlDialect::Msccl) MCCL_RETURN_IF_ERROR(check_msccl(program));
-  std::string text = dialect == XmlDialect::Msccl ? write_msccl(program) : write_mccl(program);
+  std::string text = dialect == XmlDialect::Msccl ? write_msccl(program, use) : write_mccl(program);
   if (text.size() > kXmlBytesMax)
     return Status(StatusCode::Unsupported, "the text has " + std::to_string(text.size()) +
                                                " bytes, more than " + std::to_string(kXmlBytesMax));

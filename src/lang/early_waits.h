@@ -1,4 +1,5 @@
-// Takes the waits off a lane's local reduces and puts them on its first one (MSCCL: dependence_nop).
+// Takes the waits off a lane's local reduces and puts them on its first one (MSCCL:
+// dependence_nop).
 #pragma once
 
 #include "mccl/program.h"

@@ -114,8 +114,8 @@ Status add_instances(const Recording& original, InstanceLayout layout, Program& 
     for (const Lane& lane : rank.lanes) channels = std::max(channels, lane.channel + 1);
   }
   const auto refuse = [&](const std::string& text) {
-    return Status(StatusCode::InvalidArgument, program.name + ": " + std::to_string(instances) +
-                                                   " instances need " + text);
+    return Status(StatusCode::InvalidArgument,
+                  program.name + ": " + std::to_string(instances) + " instances need " + text);
   };
   if (int64_t{channels} * instances > kChannelMax + 1)
     return refuse(std::to_string(int64_t{channels} * instances) + " channels, more than " +
