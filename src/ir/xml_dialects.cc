@@ -99,6 +99,8 @@ std::string_view msccl_collective_name(Collective collective) {
       return "scatter";
     case Collective::AllToAll:
       return "alltoall";
+    case Collective::Custom:
+      return "custom";
   }
   return "";
 }

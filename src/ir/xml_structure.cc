@@ -82,10 +82,11 @@ void StructureCheck::check_root() {
 }
 
 void StructureCheck::check_largest_buffer(int rank_count) {
+  if (program_.collective == Collective::Custom) return;  // its sizes are those of its contract
   const int blocks = size_block_count(program_.collective, rank_count);
   const int64_t chunk_count = int64_t{blocks} * program_.chunk_count;
   if (chunk_count <= kXmlChunksMax) return;
-  const bool is_output = blocks == block_count(program_.collective, Buffer::Output, 0, rank_count);
+  const bool is_output = blocks == block_count(program_, Buffer::Output, 0);
   add(XmlField::Chunks, std::string("the ") + (is_output ? "output" : "input") +
                             " of each rank has " + std::to_string(chunk_count) +
                             " chunks, more than " + std::to_string(kXmlChunksMax));
@@ -183,8 +184,7 @@ void StructureCheck::check_dependences(const Step& step) {
 int64_t StructureCheck::chunk_count_of(Buffer buffer) const {
   if (buffer == Buffer::Scratch)
     return program_.ranks[static_cast<size_t>(place_.rank)].scratch_chunk_count;
-  return int64_t{block_count(program_.collective, buffer, place_.rank, program_.rank_count())} *
-         program_.chunk_count;
+  return int64_t{block_count(program_, buffer, place_.rank)} * program_.chunk_count;
 }
 
 }  // namespace

@@ -287,8 +287,7 @@ void write_msccl_header(const Program& program, XmlEmitter* xml) {
   xml->attribute("name", program.name);
   xml->attribute("proto", "Simple");
   xml->attribute("nchannels", channel_max + 1);
-  xml->attribute("nchunksperloop",
-                 program.chunk_count * size_block_count(program.collective, program.rank_count()));
+  xml->attribute("nchunksperloop", program.chunk_count * size_block_count(program));
   xml->attribute("ngpus", program.rank_count());
   xml->attribute("coll", msccl_collective_name(program.collective));
   xml->attribute("inplace", program.in_place ? 1 : 0);
