@@ -163,6 +163,8 @@ class Executor {
     last_writer_[place] = node;
   }
 
+  bool is_custom() const { return program_.collective == Collective::Custom; }
+
   const Value& output(int rank, int chunk) const {
     return values_[static_cast<size_t>(places_.first_place({rank, Buffer::Output, chunk, 1}))];
   }
@@ -179,14 +181,14 @@ class Executor {
     }
     if (tree == Value::kUnknown) return;
     if (tree == Value::kUnwritten) return add_output(rank, chunk, " is never written");
-    if (wanted.size() == 1) {
-      if (tree == wanted[0]) return;
-      const bool is_rank = program_.collective != Collective::Custom;
-      return add_output(rank, chunk,
-                        " should hold " +
-                            (is_rank ? "rank " + std::to_string(wanted[0]) + "'s input"
-                                     : promises_.describe_leaf(wanted[0])) +
-                            " alone and holds " + trees_.describe(tree));
+    if (is_custom() ? wanted.size() == 1 : !is_reducing(program_.collective)) {
+      if (tree != wanted[0])
+        add_output(rank, chunk,
+                   " should hold " +
+                       (is_custom() ? promises_.describe_leaf(wanted[0])
+                                    : "rank " + std::to_string(wanted[0]) + "'s input") +
+                       " alone and holds " + trees_.describe(tree));
+      return;
     }
     if (const Tree repeated = trees_.repeated_leaf(tree); repeated != -1)
       return add_output(rank, chunk,
