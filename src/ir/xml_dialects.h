@@ -36,9 +36,9 @@ struct XmlProgramSource {
   bool are_sizes_known = true;  // collective and chunk count
 };
 
-// Fill program and source from document's root, which is theirs.
-void read_mccl_dialect(XmlDocument* document, Program* program, XmlProgramSource* source);
-void read_msccl_dialect(XmlDocument* document, Program* program, XmlProgramSource* source);
+// Fill program, use and source from document's root, which is theirs.
+void read_mccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source);
+void read_msccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source);
 
 // The attribute that holds a field.
 const char* mccl_attribute(XmlField field);

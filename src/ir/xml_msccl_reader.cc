@@ -13,15 +13,15 @@
 //   input of a reduce_scatter). i_chunks and o_chunks may be less, since some writers count what is
 //   used, but not more.
 //
-// proto, minBytes and maxBytes describe MSCCL's own runtimes; they are checked and dropped.
+// proto, minBytes and maxBytes say for which calls the file is meant: xml_use.cc.
 #include <algorithm>
-#include <limits>
 
 #include "base/dtype.h"
 #include "ir/collective.h"
 #include "ir/opcode.h"
 #include "ir/xml.h"
 #include "ir/xml_dialects.h"
+#include "ir/xml_use.h"
 
 namespace mccl {
 namespace {
@@ -45,8 +45,8 @@ struct MscclDependence {
 
 class MscclDialectReader {
  public:
-  MscclDialectReader(XmlDocument* document, Program* program, XmlProgramSource* source)
-      : document_(*document), program_(*program), source_(*source) {}
+  MscclDialectReader(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source)
+      : document_(*document), program_(result->program), use_(result->use), source_(*source) {}
 
   void read_program();
 
@@ -68,6 +68,7 @@ class MscclDialectReader {
 
   XmlDocument& document_;
   Program& program_;
+  ProgramUse& use_;
   XmlProgramSource& source_;
   int channel_count_ = kXmlChannelMax + 1;
   // Of the gpu being read.
@@ -94,16 +95,9 @@ void MscclDialectReader::read_program() {
 void MscclDialectReader::read_header(pugi::xml_node root) {
   document_.check_attributes(root, {});
   if (const auto name = document_.read_text(root, "name")) program_.name = *name;
-  const auto proto = document_.read_text(root, "proto");
-  if (proto && *proto != "Simple" && *proto != "LL" && *proto != "LL128")
-    document_.add_fault(
-        root, "proto",
-        quote_attribute("proto", *proto) + " is not a protocol; there are Simple, LL and LL128");
   channel_count_ =
       document_.read_int(root, "nchannels", 1, kXmlChannelMax + 1).value_or(kXmlChannelMax + 1);
-  for (const char* bytes : {"minBytes", "maxBytes"})
-    if (root.attribute(bytes))
-      document_.read_number(root, bytes, 0, std::numeric_limits<int64_t>::max());
+  read_msccl_use(&document_, &use_);
   read_collective(root);
   read_claims(root);
 }
@@ -330,8 +324,8 @@ void MscclDialectReader::resolve_dependence(const MscclDependence& dependence) {
 
 }  // namespace
 
-void read_msccl_dialect(XmlDocument* document, Program* program, XmlProgramSource* source) {
-  MscclDialectReader(document, program, source).read_program();
+void read_msccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source) {
+  MscclDialectReader(document, result, source).read_program();
 }
 
 }  // namespace mccl

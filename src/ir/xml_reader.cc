@@ -13,6 +13,7 @@
 #include "ir/opcode.h"
 #include "ir/xml.h"
 #include "ir/xml_dialects.h"
+#include "ir/xml_use.h"
 
 namespace mccl {
 namespace {
@@ -49,8 +50,8 @@ std::optional<Span> parse_span(std::string_view word, int rank) {
 
 class McclDialectReader {
  public:
-  McclDialectReader(XmlDocument* document, Program* program, XmlProgramSource* source)
-      : document_(*document), program_(*program), source_(*source) {}
+  McclDialectReader(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source)
+      : document_(*document), program_(result->program), use_(result->use), source_(*source) {}
 
   void read_program();
 
@@ -65,6 +66,7 @@ class McclDialectReader {
 
   XmlDocument& document_;
   Program& program_;
+  ProgramUse& use_;
   XmlProgramSource& source_;
   int rank_ = -1;  // the one being read
 };
@@ -82,8 +84,9 @@ void McclDialectReader::read_program() {
 }
 
 void McclDialectReader::read_header(pugi::xml_node element) {
-  document_.check_attributes(element,
-                             {"name", "collective", "ranks", "chunks", "in_place", "out_of_place"});
+  document_.check_attributes(
+      element, {"name", "collective", "ranks", "chunks", "in_place", "out_of_place", "min_bytes",
+                "max_bytes", "protocol", "priority", "topology", "version"});
   if (const auto name = document_.read_text(element, "name")) program_.name = *name;
   if (const auto name = document_.read_text(element, "collective")) {
     const std::optional<Collective> collective = find_collective(*name);
@@ -105,6 +108,7 @@ void McclDialectReader::read_header(pugi::xml_node element) {
   source_.are_sizes_known &= chunk_count.has_value();
   program_.in_place = read_bool(element, "in_place").value_or(true);
   program_.out_of_place = read_bool(element, "out_of_place").value_or(true);
+  read_mccl_use(&document_, &use_);
 }
 
 std::optional<bool> McclDialectReader::read_bool(pugi::xml_node element, const char* attribute) {
@@ -254,8 +258,8 @@ void check_structure(XmlDialect dialect, const XmlProgramSource& source, Program
 
 }  // namespace
 
-void read_mccl_dialect(XmlDocument* document, Program* program, XmlProgramSource* source) {
-  McclDialectReader(document, program, source).read_program();
+void read_mccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source) {
+  McclDialectReader(document, result, source).read_program();
 }
 
 XmlReadResult read_xml(std::string_view text) {
@@ -267,7 +271,7 @@ XmlReadResult read_xml(std::string_view text) {
     if (name == "program" || name == "algo") {
       result.dialect = name == "algo" ? XmlDialect::Msccl : XmlDialect::Mccl;
       const auto read = name == "algo" ? read_msccl_dialect : read_mccl_dialect;
-      read(&document, &result.program, &source);
+      read(&document, &result, &source);
       check_structure(result.dialect, source, &result.program, &document);
     } else {
       document.add_fault(document.root(),
@@ -275,7 +279,10 @@ XmlReadResult read_xml(std::string_view text) {
     }
   }
   result.faults = document.make_faults();
-  if (!result.is_ok()) result.program = Program();
+  if (!result.is_ok()) {
+    result.program = Program();
+    result.use = ProgramUse();
+  }
   return result;
 }
 

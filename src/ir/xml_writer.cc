@@ -12,6 +12,7 @@
 #include "ir/opcode.h"
 #include "ir/xml.h"
 #include "ir/xml_dialects.h"
+#include "ir/xml_use.h"
 
 namespace mccl {
 namespace {
@@ -31,7 +32,7 @@ class XmlEmitter {
     text_ += name;
   }
   void attribute(std::string_view name, std::string_view value);
-  void attribute(std::string_view name, int value) { attribute(name, std::to_string(value)); }
+  void attribute(std::string_view name, int64_t value) { attribute(name, std::to_string(value)); }
   void end_without_children() { text_ += "/>\n"; }
   void begin_children() {
     text_ += ">\n";
@@ -115,7 +116,21 @@ void write_mccl_lane(const Lane& lane, int number, XmlEmitter* xml) {
   xml->end_children("lane");
 }
 
-std::string write_mccl(const Program& program) {
+void write_selection(const ProgramUse& use, XmlEmitter* xml) {
+  if (use.priority != 0) xml->attribute("priority", use.priority);
+  if (!use.topology.empty()) xml->attribute("topology", use.topology);
+  if (use.version != 0) xml->attribute("version", use.version);
+}
+
+void write_mccl_use(const ProgramUse& use, XmlEmitter* xml) {
+  if (use.begin_bytes != 0) xml->attribute("min_bytes", use.begin_bytes);
+  if (use.end_bytes != ProgramUse::kEndless) xml->attribute("max_bytes", use.end_bytes - 1);
+  if (use.protocol != ProgramProtocol::Simple)
+    xml->attribute("protocol", mccl_protocol_name(use.protocol));
+  write_selection(use, xml);
+}
+
+std::string write_mccl(const Program& program, const ProgramUse& use) {
   XmlEmitter xml;
   xml.begin("program");
   xml.attribute("name", program.name);
@@ -124,6 +139,7 @@ std::string write_mccl(const Program& program) {
   xml.attribute("chunks", program.chunk_count);
   xml.attribute("in_place", program.in_place ? "true" : "false");
   xml.attribute("out_of_place", program.out_of_place ? "true" : "false");
+  write_mccl_use(use, &xml);
   xml.begin_children();
   int rank_number = 0;
   for (const RankProgram& rank : program.ranks) {
@@ -173,9 +189,12 @@ Status check_msccl_step(const Step& step, const XmlPlace& place) {
   return Status::ok();
 }
 
-Status check_msccl(const Program& program) {
-  if (program.name.find_first_of("&<>\"'") != std::string::npos)
-    return unsupported({}, "the name has one of & < > \" ', which MSCCL's loaders cannot read");
+Status check_msccl(const Program& program, const ProgramUse& use) {
+  for (const auto& [what, text] :
+       {std::pair{"name", &program.name}, std::pair{"topology", &use.topology}})
+    if (text->find_first_of("&<>\"'") != std::string::npos)
+      return unsupported({}, std::string("the ") + what +
+                                 " has one of & < > \" ', which MSCCL's loaders cannot read");
   XmlPlace place;
   for (const RankProgram& rank : program.ranks) {
     ++place.rank;
@@ -279,29 +298,39 @@ void write_msccl_lane(const Lane& lane, size_t lane_index, const MscclRank& rank
   xml->end_children("tb");
 }
 
-void write_msccl_header(const Program& program, XmlEmitter* xml) {
+// What maxBytes says to whom: xml_use.cc. Without a limit both numbers that say so are right for
+// Azure's and RCCL's loaders. microsoft's never runs a file of 0, but allocates maxBytes times the
+// scratch of a chunk when it loads one, so a program with scratch must not name the largest number.
+int64_t msccl_max_bytes(const Program& program, const ProgramUse& use) {
+  if (use.end_bytes != ProgramUse::kEndless) return use.end_bytes - 1;
+  const bool has_scratch =
+      std::any_of(program.ranks.begin(), program.ranks.end(),
+                  [](const RankProgram& rank) { return rank.scratch_chunk_count > 0; });
+  return has_scratch ? 0 : kMscclBytesMax;
+}
+
+void write_msccl_header(const Program& program, const ProgramUse& use, XmlEmitter* xml) {
   int channel_max = 0;
   for (const RankProgram& rank : program.ranks)
     for (const Lane& lane : rank.lanes) channel_max = std::max(channel_max, lane.channel);
   xml->begin("algo");
   xml->attribute("name", program.name);
-  xml->attribute("proto", "Simple");
+  xml->attribute("proto", msccl_protocol_name(use.protocol));
   xml->attribute("nchannels", channel_max + 1);
   xml->attribute("nchunksperloop", program.chunk_count * size_block_count(program));
   xml->attribute("ngpus", program.rank_count());
   xml->attribute("coll", msccl_collective_name(program.collective));
   xml->attribute("inplace", program.in_place ? 1 : 0);
   xml->attribute("outofplace", program.out_of_place ? 1 : 0);
-  // Newer loaders require a window of sizes and read a maximum of 0 as none, the oldest reads 0 as
-  // never: its default, 128 MiB, means the same to all of them.
-  xml->attribute("minBytes", 0);
-  xml->attribute("maxBytes", 128 << 20);
+  xml->attribute("minBytes", use.begin_bytes);
+  xml->attribute("maxBytes", msccl_max_bytes(program, use));
+  write_selection(use, xml);
   xml->begin_children();
 }
 
-std::string write_msccl(const Program& program) {
+std::string write_msccl(const Program& program, const ProgramUse& use) {
   XmlEmitter xml;
-  write_msccl_header(program, &xml);
+  write_msccl_header(program, use, &xml);
   for (int rank_number = 0; rank_number < program.rank_count(); ++rank_number) {
     const RankProgram& rank = program.ranks[static_cast<size_t>(rank_number)];
     xml.begin("gpu");
@@ -325,14 +354,16 @@ std::string write_msccl(const Program& program) {
 
 }  // namespace
 
-Result<std::string> write_xml(const Program& program, XmlDialect dialect) {
+Result<std::string> write_xml(const Program& program, XmlDialect dialect, const ProgramUse& use) {
   Status status;
   check_xml_structure(program, [&](const XmlPlace& place, const std::string& text) {
     if (status.is_ok()) status = Status(StatusCode::InvalidArgument, to_string(place) + text);
   });
   MCCL_RETURN_IF_ERROR(status);
-  if (dialect == XmlDialect::Msccl) MCCL_RETURN_IF_ERROR(check_msccl(program));
-  std::string text = dialect == XmlDialect::Msccl ? write_msccl(program) : write_mccl(program);
+  MCCL_RETURN_IF_ERROR(check_use(use));
+  if (dialect == XmlDialect::Msccl) MCCL_RETURN_IF_ERROR(check_msccl(program, use));
+  std::string text =
+      dialect == XmlDialect::Msccl ? write_msccl(program, use) : write_mccl(program, use);
   if (text.size() > kXmlBytesMax)
     return Status(StatusCode::Unsupported, "the text has " + std::to_string(text.size()) +
                                                " bytes, more than " + std::to_string(kXmlBytesMax));

@@ -47,7 +47,7 @@ const std::string_view kTwoRankRingText =
 
 const std::string_view kTwoRankRingMscclText =
     R"(<algo name="all_reduce_ring" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2")"
-    R"( coll="allreduce" inplace="1" outofplace="1" minBytes="0" maxBytes="134217728">
+    R"( coll="allreduce" inplace="1" outofplace="1" minBytes="0" maxBytes="9223372036854775807">
   <gpu id="0" i_chunks="2" o_chunks="2" s_chunks="0">
     <tb id="0" send="1" recv="1" chan="0">
       <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="o" dstoff="-1" cnt="1")"
