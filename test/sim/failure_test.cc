@@ -76,6 +76,8 @@ Result<std::shared_ptr<Work>> post(Communicator& communicator, Collective collec
       return communicator.all_to_all(blocks_of<InputBlock>(data, count / 2, ranks),
                                      blocks_of<OutputBlock>(data + count / 2, count / 2, ranks),
                                      DataType::Float32);
+    case Collective::Custom:
+      break;
   }
   return Status(StatusCode::Internal, "no such collective");
 }
