@@ -314,18 +314,18 @@ TEST(VanishedRank, TimesOutOnTheOthersAndIsNamed) {
 
 // --- the end of a communicator ------------------------------------------------------------------
 
-// Ranks 5 and 17 have exchanged nothing, and most others nothing either: the control tree tells
-// them.
-TEST(Abort, IsHeardByRanksThatHaveNeverCalled) {
+// Nobody has exchanged anything yet: the control tree is what breaks, and what tells the others.
+TEST(Death, IsHeardByRanksThatHaveNeverCalled) {
   SimGroup group(20, {});
   group.world().run([] { return false; });
-  group.communicator(5).abort("the test says so");
-  group.world().at(group.world().clock().now(), 5, [] {});
+  group.world().kill(5);
   group.world().run([] { return false; });
   for (int rank = 0; rank < 20; ++rank) {
+    if (rank == 5) continue;
     const Result<std::shared_ptr<Work>> call = group.communicator(rank).barrier({});
     ASSERT_FALSE(call.is_ok()) << "rank " << rank;
-    EXPECT_THAT(call.status().message(), HasSubstr("aborted: the test says so")) << "rank " << rank;
+    EXPECT_EQ(call.status().code(), StatusCode::PeerLost) << "rank " << rank;
+    EXPECT_THAT(call.status().message(), HasSubstr("lost rank 5")) << "rank " << rank;
   }
 }
 
