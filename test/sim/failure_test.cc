@@ -319,6 +319,9 @@ TEST(Death, IsHeardByRanksThatHaveNeverCalled) {
   SimGroup group(20, {});
   group.world().run([] { return false; });
   group.world().kill(5);
+  // Who has never heard a byte from a rank waits a little for news before it judges.
+  const TimeNs later = group.world().clock().now() + kNsPerSecond;
+  for (int rank = 0; rank < 20; ++rank) group.world().at(later, rank, [] {});
   group.world().run([] { return false; });
   for (int rank = 0; rank < 20; ++rank) {
     if (rank == 5) continue;
