@@ -66,6 +66,8 @@ using StepLines = std::vector<std::vector<std::vector<SourceLine>>>;
 class ProgramBuilder {
  public:
   ProgramBuilder(std::string name, Collective collective, int rank_count, int chunk_count);
+  // A custom collective: what each rank has and must get.
+  ProgramBuilder(std::string name, std::vector<CustomRank> contract);
   ~ProgramBuilder();
   ProgramBuilder(ProgramBuilder&&) noexcept;
 

@@ -36,13 +36,19 @@ struct XmlProgramSource {
   bool are_sizes_known = true;  // collective and chunk count
 };
 
-// Fill program and source from document's root, which is theirs.
-void read_mccl_dialect(XmlDocument* document, Program* program, XmlProgramSource* source);
-void read_msccl_dialect(XmlDocument* document, Program* program, XmlProgramSource* source);
+// Fill program, use and source from document's root, which is theirs.
+void read_mccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source);
+void read_msccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source);
 
 // The attribute that holds a field.
 const char* mccl_attribute(XmlField field);
 const char* msccl_attribute(XmlField field);
+
+// What a custom collective promises a rank, as both dialects say it: a word per output chunk, "-"
+// or contributions joined by "+", as in "0:1 0:2+1:2 -".
+std::string write_outputs(const CustomRank& promise);
+// Reads attribute `outputs` of `element`; every word that is none is a fault.
+void read_outputs(XmlDocument* document, pugi::xml_node element, CustomRank* promise);
 
 // "i", "o", "s" in both dialects.
 char buffer_letter(Buffer buffer);

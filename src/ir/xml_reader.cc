@@ -13,19 +13,10 @@
 #include "ir/opcode.h"
 #include "ir/xml.h"
 #include "ir/xml_dialects.h"
+#include "ir/xml_use.h"
 
 namespace mccl {
 namespace {
-
-// Calls `visit` for each word of a list separated by blanks.
-template <typename Visit>
-void for_each_word(std::string_view text, const Visit& visit) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    if (end > 0) visit(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
 
 // A number of a word: parsed and no more than any limit on chunks, lanes or steps needs.
 std::optional<int> parse_index(std::string_view text) {
@@ -49,8 +40,8 @@ std::optional<Span> parse_span(std::string_view word, int rank) {
 
 class McclDialectReader {
  public:
-  McclDialectReader(XmlDocument* document, Program* program, XmlProgramSource* source)
-      : document_(*document), program_(*program), source_(*source) {}
+  McclDialectReader(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source)
+      : document_(*document), program_(result->program), use_(result->use), source_(*source) {}
 
   void read_program();
 
@@ -65,6 +56,7 @@ class McclDialectReader {
 
   XmlDocument& document_;
   Program& program_;
+  ProgramUse& use_;
   XmlProgramSource& source_;
   int rank_ = -1;  // the one being read
 };
@@ -82,18 +74,20 @@ void McclDialectReader::read_program() {
 }
 
 void McclDialectReader::read_header(pugi::xml_node element) {
-  document_.check_attributes(element,
-                             {"name", "collective", "ranks", "chunks", "in_place", "out_of_place"});
+  document_.check_attributes(
+      element, {"name", "collective", "ranks", "chunks", "in_place", "out_of_place", "min_bytes",
+                "max_bytes", "protocol", "priority", "topology", "version"});
   if (const auto name = document_.read_text(element, "name")) program_.name = *name;
   if (const auto name = document_.read_text(element, "collective")) {
-    const std::optional<Collective> collective = find_collective(*name);
+    std::optional<Collective> collective = find_collective(*name);
+    if (*name == collective_name(Collective::Custom)) collective = Collective::Custom;
     if (!collective) {
       std::string supported;
       for (const Collective one : all_collectives())
         supported += (supported.empty() ? "" : ", ") + std::string(collective_name(one));
-      document_.add_fault(
-          element, "collective",
-          quote_attribute("collective", *name) + " is not supported; supported: " + supported);
+      document_.add_fault(element, "collective",
+                          quote_attribute("collective", *name) + " is not supported; supported: " +
+                              supported + ", " + std::string(collective_name(Collective::Custom)));
     }
     program_.collective = collective.value_or(Collective::AllReduce);
     source_.are_sizes_known &= collective.has_value();
@@ -105,6 +99,7 @@ void McclDialectReader::read_header(pugi::xml_node element) {
   source_.are_sizes_known &= chunk_count.has_value();
   program_.in_place = read_bool(element, "in_place").value_or(true);
   program_.out_of_place = read_bool(element, "out_of_place").value_or(true);
+  read_mccl_use(&document_, &use_);
 }
 
 std::optional<bool> McclDialectReader::read_bool(pugi::xml_node element, const char* attribute) {
@@ -117,8 +112,18 @@ std::optional<bool> McclDialectReader::read_bool(pugi::xml_node element, const c
 }
 
 void McclDialectReader::read_rank(pugi::xml_node element) {
-  document_.check_attributes(element, {"id", "scratch_chunks"});
+  const bool is_custom = program_.collective == Collective::Custom;
+  if (is_custom)
+    document_.check_attributes(element, {"id", "input_chunks", "outputs", "scratch_chunks"});
+  else
+    document_.check_attributes(element, {"id", "scratch_chunks"});
   RankProgram& rank_program = program_.ranks.emplace_back();
+  if (is_custom) {
+    CustomRank& promise = program_.contract.emplace_back();
+    promise.input_chunk_count =
+        document_.read_int(element, "input_chunks", 0, kXmlChunksMax).value_or(kXmlChunksMax);
+    read_outputs(&document_, element, &promise);
+  }
   XmlRankSource& rank_source = source_.ranks.emplace_back();
   rank_source.element = element;
   rank_program.scratch_chunk_count =
@@ -243,6 +248,7 @@ void check_structure(XmlDialect dialect, const XmlProgramSource& source, Program
   if (!source.are_sizes_known || !source.are_ranks_known) {
     // Sizes from an unreadable header would condemn every span; these condemn none that is legal.
     program->collective = Collective::AllReduce;
+    program->contract.clear();
     program->chunk_count = kXmlChunksMax;
   }
   const auto attribute = dialect == XmlDialect::Mccl ? mccl_attribute : msccl_attribute;
@@ -254,8 +260,8 @@ void check_structure(XmlDialect dialect, const XmlProgramSource& source, Program
 
 }  // namespace
 
-void read_mccl_dialect(XmlDocument* document, Program* program, XmlProgramSource* source) {
-  McclDialectReader(document, program, source).read_program();
+void read_mccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source) {
+  McclDialectReader(document, result, source).read_program();
 }
 
 XmlReadResult read_xml(std::string_view text) {
@@ -267,7 +273,7 @@ XmlReadResult read_xml(std::string_view text) {
     if (name == "program" || name == "algo") {
       result.dialect = name == "algo" ? XmlDialect::Msccl : XmlDialect::Mccl;
       const auto read = name == "algo" ? read_msccl_dialect : read_mccl_dialect;
-      read(&document, &result.program, &source);
+      read(&document, &result, &source);
       check_structure(result.dialect, source, &result.program, &document);
     } else {
       document.add_fault(document.root(),
@@ -275,7 +281,10 @@ XmlReadResult read_xml(std::string_view text) {
     }
   }
   result.faults = document.make_faults();
-  if (!result.is_ok()) result.program = Program();
+  if (!result.is_ok()) {
+    result.program = Program();
+    result.use = ProgramUse();
+  }
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include "ir/opcode.h"
 #include "ir/xml.h"
 #include "ir/xml_dialects.h"
+#include "ir/xml_use.h"
 
 namespace mccl {
 namespace {
@@ -31,7 +32,7 @@ class XmlEmitter {
     text_ += name;
   }
   void attribute(std::string_view name, std::string_view value);
-  void attribute(std::string_view name, int value) { attribute(name, std::to_string(value)); }
+  void attribute(std::string_view name, int64_t value) { attribute(name, std::to_string(value)); }
   void end_without_children() { text_ += "/>\n"; }
   void begin_children() {
     text_ += ">\n";
@@ -115,7 +116,21 @@ void write_mccl_lane(const Lane& lane, int number, XmlEmitter* xml) {
   xml->end_children("lane");
 }
 
-std::string write_mccl(const Program& program) {
+void write_selection(const ProgramUse& use, XmlEmitter* xml) {
+  if (use.priority != 0) xml->attribute("priority", use.priority);
+  if (!use.topology.empty()) xml->attribute("topology", use.topology);
+  if (use.version != 0) xml->attribute("version", use.version);
+}
+
+void write_mccl_use(const ProgramUse& use, XmlEmitter* xml) {
+  if (use.begin_bytes != 0) xml->attribute("min_bytes", use.begin_bytes);
+  if (use.end_bytes != ProgramUse::kEndless) xml->attribute("max_bytes", use.end_bytes - 1);
+  if (use.protocol != ProgramProtocol::Simple)
+    xml->attribute("protocol", mccl_protocol_name(use.protocol));
+  write_selection(use, xml);
+}
+
+std::string write_mccl(const Program& program, const ProgramUse& use) {
   XmlEmitter xml;
   xml.begin("program");
   xml.attribute("name", program.name);
@@ -124,11 +139,17 @@ std::string write_mccl(const Program& program) {
   xml.attribute("chunks", program.chunk_count);
   xml.attribute("in_place", program.in_place ? "true" : "false");
   xml.attribute("out_of_place", program.out_of_place ? "true" : "false");
+  write_mccl_use(use, &xml);
   xml.begin_children();
   int rank_number = 0;
   for (const RankProgram& rank : program.ranks) {
     xml.begin("rank");
     xml.attribute("id", rank_number++);
+    if (program.collective == Collective::Custom) {
+      const CustomRank& promise = program.contract[static_cast<size_t>(rank_number - 1)];
+      xml.attribute("input_chunks", promise.input_chunk_count);
+      xml.attribute("outputs", write_outputs(promise));
+    }
     xml.attribute("scratch_chunks", rank.scratch_chunk_count);
     if (rank.lanes.empty()) {
       xml.end_without_children();
@@ -173,9 +194,12 @@ Status check_msccl_step(const Step& step, const XmlPlace& place) {
   return Status::ok();
 }
 
-Status check_msccl(const Program& program) {
-  if (program.name.find_first_of("&<>\"'") != std::string::npos)
-    return unsupported({}, "the name has one of & < > \" ', which MSCCL's loaders cannot read");
+Status check_msccl(const Program& program, const ProgramUse& use) {
+  for (const auto& [what, text] :
+       {std::pair{"name", &program.name}, std::pair{"topology", &use.topology}})
+    if (text->find_first_of("&<>\"'") != std::string::npos)
+      return unsupported({}, std::string("the ") + what +
+                                 " has one of & < > \" ', which MSCCL's loaders cannot read");
   XmlPlace place;
   for (const RankProgram& rank : program.ranks) {
     ++place.rank;
@@ -279,16 +303,15 @@ void write_msccl_lane(const Lane& lane, size_t lane_index, const MscclRank& rank
   xml->end_children("tb");
 }
 
-std::string_view protocol_name(ProgramProtocol protocol) {
-  switch (protocol) {
-    case ProgramProtocol::Simple:
-      return "Simple";
-    case ProgramProtocol::LowLatency:
-      return "LL";
-    case ProgramProtocol::LowLatency128:
-      return "LL128";
-  }
-  return "Simple";
+// What maxBytes says to whom: xml_use.cc. Without a limit both numbers that say so are right for
+// Azure's and RCCL's loaders. microsoft's never runs a file of 0, but allocates maxBytes times the
+// scratch of a chunk when it loads one, so a program with scratch must not name the largest number.
+int64_t msccl_max_bytes(const Program& program, const ProgramUse& use) {
+  if (use.end_bytes != ProgramUse::kEndless) return use.end_bytes - 1;
+  const bool has_scratch =
+      std::any_of(program.ranks.begin(), program.ranks.end(),
+                  [](const RankProgram& rank) { return rank.scratch_chunk_count > 0; });
+  return has_scratch ? 0 : kMscclBytesMax;
 }
 
 void write_msccl_header(const Program& program, const ProgramUse& use, XmlEmitter* xml) {
@@ -297,20 +320,16 @@ void write_msccl_header(const Program& program, const ProgramUse& use, XmlEmitte
     for (const Lane& lane : rank.lanes) channel_max = std::max(channel_max, lane.channel);
   xml->begin("algo");
   xml->attribute("name", program.name);
-  xml->attribute("proto", protocol_name(use.protocol));
+  xml->attribute("proto", msccl_protocol_name(use.protocol));
   xml->attribute("nchannels", channel_max + 1);
-  xml->attribute("nchunksperloop",
-                 program.chunk_count * size_block_count(program.collective, program.rank_count()));
+  xml->attribute("nchunksperloop", program.chunk_count * size_block_count(program));
   xml->attribute("ngpus", program.rank_count());
   xml->attribute("coll", msccl_collective_name(program.collective));
   xml->attribute("inplace", program.in_place ? 1 : 0);
   xml->attribute("outofplace", program.out_of_place ? 1 : 0);
-  // Newer loaders require a window of sizes and read a maximum of 0 as none, the oldest reads 0 as
-  // never: its default, 128 MiB, means the same to all of them.
-  xml->attribute("minBytes", std::to_string(use.begin_bytes));
-  xml->attribute(
-      "maxBytes",
-      std::to_string(use.end_bytes == ProgramUse::kEndless ? int64_t{128} << 20 : use.end_bytes));
+  xml->attribute("minBytes", use.begin_bytes);
+  xml->attribute("maxBytes", msccl_max_bytes(program, use));
+  write_selection(use, xml);
   xml->begin_children();
 }
 
@@ -324,6 +343,8 @@ std::string write_msccl(const Program& program, const ProgramUse& use) {
     xml.attribute("i_chunks", buffer_chunk_count(program, rank_number, Buffer::Input));
     xml.attribute("o_chunks", buffer_chunk_count(program, rank_number, Buffer::Output));
     xml.attribute("s_chunks", rank.scratch_chunk_count);
+    if (program.collective == Collective::Custom)
+      xml.attribute("outputs", write_outputs(program.contract[static_cast<size_t>(rank_number)]));
     if (rank.lanes.empty()) {
       xml.end_without_children();
       continue;
@@ -346,8 +367,10 @@ Result<std::string> write_xml(const Program& program, XmlDialect dialect, const 
     if (status.is_ok()) status = Status(StatusCode::InvalidArgument, to_string(place) + text);
   });
   MCCL_RETURN_IF_ERROR(status);
-  if (dialect == XmlDialect::Msccl) MCCL_RETURN_IF_ERROR(check_msccl(program));
-  std::string text = dialect == XmlDialect::Msccl ? write_msccl(program, use) : write_mccl(program);
+  MCCL_RETURN_IF_ERROR(check_use(use));
+  if (dialect == XmlDialect::Msccl) MCCL_RETURN_IF_ERROR(check_msccl(program, use));
+  std::string text =
+      dialect == XmlDialect::Msccl ? write_msccl(program, use) : write_mccl(program, use);
   if (text.size() > kXmlBytesMax)
     return Status(StatusCode::Unsupported, "the text has " + std::to_string(text.size()) +
                                                " bytes, more than " + std::to_string(kXmlBytesMax));

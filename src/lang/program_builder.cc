@@ -21,6 +21,12 @@ ProgramBuilder::ProgramBuilder(std::string name, Collective collective, int rank
   shape.ranks.resize(rank_count > 0 ? static_cast<size_t>(rank_count) : 0);
 }
 
+ProgramBuilder::ProgramBuilder(std::string name, std::vector<CustomRank> contract)
+    : ProgramBuilder(std::move(name), Collective::Custom, static_cast<int>(contract.size()), 1) {
+  state_->recording.shape.in_place = false;
+  state_->recording.shape.contract = std::move(contract);
+}
+
 ProgramBuilder::~ProgramBuilder() = default;
 ProgramBuilder::ProgramBuilder(ProgramBuilder&&) noexcept = default;
 

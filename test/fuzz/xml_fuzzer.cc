@@ -22,8 +22,8 @@ void check_faults(const XmlReadResult& read, std::string_view text) {
   }
 }
 
-void check_round_trip(const Program& program, XmlDialect dialect) {
-  const Result<std::string> text = write_xml(program, dialect);
+void check_round_trip(const Program& program, const ProgramUse& use, XmlDialect dialect) {
+  const Result<std::string> text = write_xml(program, dialect, use);
   // MSCCL's dialect cannot say everything; ours can.
   if (!text.is_ok()) MCCL_CHECK(dialect == XmlDialect::Msccl);
   if (!text.is_ok()) return;
@@ -32,7 +32,8 @@ void check_round_trip(const Program& program, XmlDialect dialect) {
   MCCL_CHECK_EQ(faults, "");
   MCCL_CHECK(read.dialect == dialect);
   MCCL_CHECK(read.program == program);
-  const Result<std::string> again = write_xml(read.program, dialect);
+  MCCL_CHECK(read.use == use);
+  const Result<std::string> again = write_xml(read.program, dialect, read.use);
   MCCL_CHECK(again.is_ok());
   MCCL_CHECK_EQ(again.value(), text.value());
 }
@@ -45,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const mccl::XmlReadResult read = mccl::read_xml(text);
   mccl::check_faults(read, text);
   if (!read.is_ok()) return 0;
-  mccl::check_round_trip(read.program, mccl::XmlDialect::Mccl);
-  mccl::check_round_trip(read.program, mccl::XmlDialect::Msccl);
+  mccl::check_round_trip(read.program, read.use, mccl::XmlDialect::Mccl);
+  mccl::check_round_trip(read.program, read.use, mccl::XmlDialect::Msccl);
   return 0;
 }

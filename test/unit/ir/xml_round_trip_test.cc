@@ -6,26 +6,39 @@
 namespace mccl {
 namespace {
 
-void expect_round_trip(const Program& program, XmlDialect dialect) {
-  const Result<std::string> text = write_xml(program, dialect);
+void expect_round_trip(const Program& program, XmlDialect dialect, const ProgramUse& use = {}) {
+  const Result<std::string> text = write_xml(program, dialect, use);
   ASSERT_TRUE(text.is_ok()) << text.status().to_string();
   const XmlReadResult read = read_xml(text.value());
   ASSERT_TRUE(read.is_ok()) << read.to_string("text") << "\n" << text.value();
   EXPECT_EQ(read.dialect, dialect);
   EXPECT_EQ(read.program, program) << text.value();
-  EXPECT_EQ(write_xml(read.program, dialect).value(), text.value());
+  EXPECT_EQ(read.use, use) << text.value();
+  EXPECT_EQ(write_xml(read.program, dialect, read.use).value(), text.value());
+}
+
+ProgramUse make_random_use(Prng* prng) {
+  ProgramUse use;
+  use.begin_bytes = static_cast<int64_t>(prng->next() % 100) << (prng->next() % 50);
+  if (prng->next() % 2 == 0)
+    use.end_bytes = use.begin_bytes + 2 + static_cast<int64_t>(prng->next() % 1000);
+  use.protocol = static_cast<ProgramProtocol>(prng->next() % 3);
+  if (prng->next() % 2 == 0) use.priority = static_cast<int>(prng->next() >> 33);
+  if (prng->next() % 2 == 0) use.topology = "hosts=2,gpus=4";
+  if (prng->next() % 2 == 0) use.version = static_cast<int64_t>(prng->next() >> 1);
+  return use;
 }
 
 TEST(XmlRoundTrip, OurDialectKeepsEveryProgram) {
   Prng prng(1);
   for (int draw = 0; draw < 300; ++draw)
-    expect_round_trip(make_random_program(&prng, true), XmlDialect::Mccl);
+    expect_round_trip(make_random_program(&prng, true), XmlDialect::Mccl, make_random_use(&prng));
 }
 
 TEST(XmlRoundTrip, MscclsDialectKeepsEveryProgramWithoutFold) {
   Prng prng(2);
   for (int draw = 0; draw < 300; ++draw)
-    expect_round_trip(make_random_program(&prng, false), XmlDialect::Msccl);
+    expect_round_trip(make_random_program(&prng, false), XmlDialect::Msccl, make_random_use(&prng));
 }
 
 TEST(XmlRoundTrip, MscclsDialectCountsTheChunksOfTheLargerBuffer) {

@@ -70,7 +70,7 @@ TEST(XmlWriter, WritesFoldsDependencesAndEmptyElementsByteForByte) {
 TEST(XmlWriter, MscclNopsCarryAllDependencesButTheFirstAndCountAsSteps) {
   EXPECT_EQ(write_xml(make_fan_in(), XmlDialect::Msccl).value(),
             R"(<algo name="fan_in" proto="Simple" nchannels="4" nchunksperloop="2" ngpus="1")"
-            R"( coll="allreduce" inplace="0" outofplace="1" minBytes="0" maxBytes="134217728">
+            R"( coll="allreduce" inplace="0" outofplace="1" minBytes="0" maxBytes="0">
   <gpu id="0" i_chunks="2" o_chunks="2" s_chunks="4">
     <tb id="0" send="-1" recv="-1" chan="0">
       <step s="0" type="nop" srcbuf="i" srcoff="-1" dstbuf="o" dstoff="-1" cnt="0")"
@@ -105,9 +105,10 @@ TEST(XmlWriter, MscclSizesOfAnAllGatherCoverTheWholeOutput) {
   program.collective = Collective::AllGather;
   program.chunk_count = 3;
   program.ranks.resize(2);
-  EXPECT_EQ(write_xml(program, XmlDialect::Msccl).value(),
-            R"(<algo name="gather" proto="Simple" nchannels="1" nchunksperloop="6" ngpus="2")"
-            R"( coll="allgather" inplace="1" outofplace="1" minBytes="0" maxBytes="134217728">
+  EXPECT_EQ(
+      write_xml(program, XmlDialect::Msccl).value(),
+      R"(<algo name="gather" proto="Simple" nchannels="1" nchunksperloop="6" ngpus="2")"
+      R"( coll="allgather" inplace="1" outofplace="1" minBytes="0" maxBytes="9223372036854775807">
   <gpu id="0" i_chunks="3" o_chunks="6" s_chunks="0"/>
   <gpu id="1" i_chunks="3" o_chunks="6" s_chunks="0"/>
 </algo>
