@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -58,11 +59,32 @@ Line line_of_caller() {
   return {py::str(code.attr("co_filename")), PyFrame_GetLineNumber(frame)};
 }
 
+using Outputs = std::vector<std::vector<std::pair<int, int>>>;  // (rank, index) by output chunk
+
+// Of each rank: the number of its input chunks, and what its output chunks must hold.
+std::vector<CustomRank> contract_of(const std::vector<std::pair<int, Outputs>>& ranks) {
+  std::vector<CustomRank> contract;
+  for (const auto& [input_chunk_count, outputs] : ranks) {
+    CustomRank& promise = contract.emplace_back();
+    promise.input_chunk_count = input_chunk_count;
+    for (const auto& output : outputs) {
+      std::vector<Contribution>& wanted = promise.outputs.emplace_back();
+      for (const auto& [rank, index] : output) wanted.push_back({rank, index});
+      std::sort(wanted.begin(), wanted.end());
+      if (std::adjacent_find(wanted.begin(), wanted.end()) != wanted.end())
+        throw py::value_error("a contract wants a contribution to an output chunk twice");
+    }
+  }
+  return contract;
+}
+
 // Owns the names of files that the builder's lines point to.
 class PythonBuilder {
  public:
   PythonBuilder(std::string name, const std::string& collective, int rank_count, int chunk_count)
       : builder_(std::move(name), collective_of(collective), rank_count, chunk_count) {}
+  PythonBuilder(std::string name, const std::vector<std::pair<int, Outputs>>& contract)
+      : builder_(std::move(name), contract_of(contract)) {}
 
   Chunk copy(Chunk from, Chunk to, int channel, int send_lane, int recv_lane,
              std::optional<Line> line) {
@@ -192,6 +214,9 @@ void bind_builder(py::module_& module) {
                             "Records statements; lower() makes a program of them.")
       .def(py::init<std::string, const std::string&, int, int>(), py::arg("name"),
            py::arg("collective"), py::arg("rank_count"), py::arg("chunk_count"))
+      .def(py::init<std::string, const std::vector<std::pair<int, Outputs>>&>(), py::arg("name"),
+           py::arg("contract"),
+           "Of a custom collective: per rank (input chunks, [[(rank, index), ...] per output]).")
       .def("input", place(Buffer::Input), py::arg("rank"), py::arg("index"), py::arg("count") = 1)
       .def("output", place(Buffer::Output), py::arg("rank"), py::arg("index"), py::arg("count") = 1)
       .def("scratch", place(Buffer::Scratch), py::arg("rank"), py::arg("index"),

@@ -7,6 +7,7 @@
 // behind being given, so that no stream ever holds more than one.
 #include "lang/lower.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "lang/channels.h"
@@ -182,15 +183,23 @@ class Lowering {
   bool is_hopeless_ = false;  // another attempt would be the same
 };
 
+int64_t longest_buffer(const Program& shape) {
+  int64_t chunk_count = 0;
+  for (int rank = 0; rank < shape.rank_count(); ++rank)
+    for (const Buffer buffer : {Buffer::Input, Buffer::Output})
+      chunk_count = std::max<int64_t>(chunk_count, buffer_chunk_count(shape, rank, buffer));
+  return chunk_count;
+}
+
 }  // namespace
 
 Result<Program> lower(Recording& recording, StepLines& lines) {
   std::vector<std::string> faults = check(recording);
   const int instances = recording.instance_count;
-  const int64_t chunk_count = int64_t{recording.shape.chunk_count} * instances;
+  const int64_t chunk_count = longest_buffer(recording.shape) * instances;
   if (chunk_count > kChunksMax)
     faults.push_back(recording.shape.name + ": " + std::to_string(instances) + " instances need " +
-                     std::to_string(chunk_count) + " chunks per block, more than " +
+                     std::to_string(chunk_count) + " chunks in a buffer, more than " +
                      std::to_string(kChunksMax));
   if (!faults.empty()) return refuse(faults);
   const bool is_alone = instances == 1;

@@ -97,12 +97,43 @@ def _scratch_offsets(prog) -> "list[dict]":
     return offsets
 
 
+def _contract(prog) -> list:
+    """What the statements leave in the outputs, which the collective's own check has accepted."""
+    contents = _trace(prog)
+    contract = []
+    for rank, buffers in enumerate(prog.buffers):
+        outputs = []
+        for index in range(len(buffers.get(Buffer.output, ()))):
+            held = contents.get((rank, Buffer.output, index), [])
+            if len(set(held)) < len(held):
+                raise NotProven(f"{_program_line(prog)}: {prog.name}: output chunk {index} of rank "
+                                f"{rank} holds a contribution more than once")
+            outputs.append(sorted(held))
+        contract.append((len(buffers[Buffer.input]), outputs))
+    return contract
+
+
+def _trace(prog) -> dict:
+    """By slot: the input chunks (rank, index) that are in it at the end."""
+    contents = {(rank, Buffer.input, index): [(rank, index)]
+                for rank, buffers in enumerate(prog.buffers)
+                for index in range(len(buffers[Buffer.input]))}
+    for statement in prog.statements:
+        rank, buffer, first, size = statement.moving
+        to_rank, to_buffer, to_first, _ = statement.result
+        moved = [contents.get((rank, buffer, first + part), []) for part in range(size)]
+        for part, held in enumerate(moved):
+            slot = (to_rank, to_buffer, to_first + part)
+            contents[slot] = contents.get(slot, []) + held if statement.is_reduce else held
+    return contents
+
+
 def _make_builder(prog):
     collective = prog.collective
     if is_built_in(collective):
         return ProgramBuilder(prog.name, COLLECTIVES[collective.name], prog.num_ranks,
                               collective.chunk_factor)
-    raise NotProven(f"{_program_line(prog)}: {prog.name}: custom collectives cannot be proven yet")
+    return ProgramBuilder(prog.name, _contract(prog))
 
 
 def _record(prog, instances: int, is_claim_kept: bool) -> ProgramBuilder:
