@@ -133,6 +133,7 @@ EngineGroup& Engine::open_group(uint64_t communicator, std::string title,
   const auto early = early_leaves_.find(communicator);
   if (early != early_leaves_.end()) {
     for (const auto& [process, reason] : early->second) {
+      if (!group->members.contains(process)) continue;
       if (reason.is_ok())
         group->left.insert(process);
       else
@@ -193,8 +194,10 @@ void Engine::on_message_head(Link& link, const FrameHeader& head) {
   // Both ends of a message have agreed on it before its first byte.
   if (head.channel == kPointToPointChannel) return;
   EngineGroup* group = find_group(head.communicator);
-  if (group != nullptr)
-    group->queue.on_message_head(head.sequence, head.fingerprint, link.peer_process());
+  if (group == nullptr) return;
+  if (!group->members.contains(link.peer_process()))
+    return link.refuse("a message in a communicator of others");
+  group->queue.on_message_head(head.sequence, head.fingerprint, link.peer_process());
 }
 
 void Engine::on_leave(Link& link, uint64_t communicator, const Status& reason) {
