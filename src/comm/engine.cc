@@ -69,11 +69,18 @@ bool Engine::pass(bool is_idle) {
   return has_worked || !run_queue_.is_empty();
 }
 
+namespace {
+
+uint64_t count_of(const EngineGroup& group) {
+  return group.queue.completed_count() + group.messages.completed_count() +
+         (group.queue.has_failed() ? 1 : 0);
+}
+
+}  // namespace
+
 void Engine::count_completed() {
-  uint64_t count = 0;
-  for (const auto& [communicator, group] : groups_)
-    count += group->queue.completed_count() + group->messages.completed_count() +
-             (group->queue.has_failed() ? 1 : 0);
+  uint64_t count = closed_count_;
+  for (const auto& [communicator, group] : groups_) count += count_of(*group);
   completed_count_ = count;
 }
 
@@ -154,13 +161,18 @@ void Engine::close_group(uint64_t communicator, const Status& reason) {
   if (group == nullptr) return;
   const bool is_clean = group->in_flight_count() == 0 && !group->queue.has_failed();
   if (!is_clean) {
+    const bool is_own_end = !group->queue.has_failed();
     group->queue.fail(reason);
-    if (group->queue.needs_settling()) settle(communicator, *group);
+    if (group->queue.needs_settling()) {
+      settle(communicator, *group);
+      if (is_own_end) failures_.pop_back();  // nobody's failure but this group's
+    }
   } else {
     tell_members(communicator, *group, Status::ok());
     end_streams(communicator, *group);
   }
   watch_.forget_group(communicator);
+  closed_count_ += count_of(*group) + 1;  // one more: what it had in flight has ended just now
   groups_.erase(communicator);
 }
 
