@@ -68,12 +68,12 @@ TEST(XmlTarget, ANewerFileMayServeNoCallOfMicrosofts) {
   file.algo += " outofplace=\"1\" minBytes=\"64\" maxBytes=\"64\"";
   EXPECT_EQ(faults(file.text(), XmlTarget::Executor), "");
   EXPECT_EQ(faults(file.text(), XmlTarget::Msccl),
-            "f:1:123: maxBytes=\"64\" is taken for the first size too many: the file serves no "
+            "f:1:130: maxBytes=\"64\" is taken for the first size too many: the file serves no "
             "call (msccl)");
   File endless;
   endless.algo += " maxBytes=\"9223372036854775807\"";
   EXPECT_EQ(faults(endless.text(), XmlTarget::Msccl),
-            "f:1:91: maxBytes=\"9223372036854775807\", of which the loader allocates scratch when "
+            "f:1:101: maxBytes=\"9223372036854775807\", of which the loader allocates scratch when "
             "it starts (msccl)");
 }
 
@@ -86,7 +86,7 @@ TEST(XmlTarget, CollectivesAndNamesAreThoseThatTheLoaderKnows) {
   EXPECT_EQ(faults(file.text(), XmlTarget::Msccl),
             "f:1:7: the name has 64 bytes, of which 63 are kept (msccl)");
   EXPECT_EQ(faults(file.text(), XmlTarget::Rccl),
-            "f:1:133: coll=\"reduce_scatter\" is not known to the loader; it knows allreduce "
+            "f:1:135: coll=\"reduce_scatter\" is not known to the loader; it knows allreduce "
             "allgather reduce broadcast alltoall reducescatter gather scatter (rccl)");
 }
 
@@ -118,17 +118,17 @@ TEST(XmlTarget, TbsOfOneDirectionOfAChannelAreLimited) {
   for (int id = 1; id < 34; ++id)
     text += "<gpu id=\"" + std::to_string(id) + "\" " + file.gpu + "/>\n";
   EXPECT_EQ(faults(text + "</algo>\n", XmlTarget::Msccl),
-            "f:35:31: more than 32 tbs of the gpu send on channel 0 (msccl)");
+            "f:35:33: more than 32 tbs of the gpu send on channel 0 (msccl)");
 }
 
 TEST(XmlTarget, NumbersOfAStepAreLimited) {
   EXPECT_EQ(with_tbs(tb(0, step(0, "cpy", 0, 71) + step(1, "cpy", 0, 72))),
-            "f:5:69: 72 chunks in one step, at most 71 are loaded (msccl)");
+            "f:5:68: 72 chunks in one step, at most 71 are loaded (msccl)");
   File file;
   file.gpu = "i_chunks=\"100\" o_chunks=\"100\" s_chunks=\"40000\"";
   file.tbs = tb(0, step(0, "cpy", 32767, 1) + step(1, "cpy", 32768, 1));
   EXPECT_EQ(faults(file.text(), XmlTarget::Msccl),
-            "f:5:36: chunk 32768 is past the last one that can be named, 32767 (msccl)");
+            "f:5:35: chunk 32768 is past the last one that can be named, 32767 (msccl)");
 }
 
 TEST(XmlTarget, ADependenceOnALateTbDoesNotFitItsNumber) {
@@ -137,7 +137,7 @@ TEST(XmlTarget, ADependenceOnALateTbDoesNotFitItsNumber) {
     tbs += tb(id, step(0, "cpy", 0, 1, "depid=\"-1\" deps=\"-1\"", 1));
   tbs += tb(129, step(0, "cpy", 0, 1, "depid=\"127\" deps=\"0\"") +
                      step(1, "cpy", 0, 1, "depid=\"128\" deps=\"0\""));
-  EXPECT_EQ(with_tbs(tbs), "f:392:77: a dependence on tb 128; the last one is 127 (msccl)");
+  EXPECT_EQ(with_tbs(tbs), "f:392:76: a dependence on tb 128; the last one is 127 (msccl)");
 }
 
 TEST(XmlTarget, NopsThatShiftStepNumbersAreFaults) {
@@ -150,7 +150,7 @@ TEST(XmlTarget, NopsThatShiftStepNumbersAreFaults) {
   EXPECT_EQ(with_tbs(tb(0, step(0, "nop", 0, 0) + step(1, "cpy", 0, 1, dependence) +
                                step(2, "nop", 0, 0, dependence) + step(3, "cpy", 0, 1)) +
                      waited),
-            "f:4:77: a nop that waits for nothing shifts step numbers (msccl)\n"
+            "f:4:76: a nop that waits for nothing shifts step numbers (msccl)\n"
             "f:6:13: a nop before a step without a dependence shifts step numbers (msccl)");
 }
 
@@ -207,7 +207,7 @@ TEST(XmlTarget, TheLoadersParserTakesLessThanXml) {
   for (char name = 'a'; name < 'k'; ++name) attributes += std::string(" ") + name + "=\"1\"";
   many.insert(many.find(" name"), attributes);
   EXPECT_EQ(faults(many, XmlTarget::Msccl),
-            "f:1:120: an element has at most 16 attributes, the others are ignored (msccl)");
+            "f:1:149: an element has at most 16 attributes, the others are ignored (msccl)");
   EXPECT_EQ(faults("<!-- a\tb='c' -->" + text, XmlTarget::Msccl), "");
 }
 

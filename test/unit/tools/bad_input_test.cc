@@ -76,8 +76,8 @@ TEST(BadInput, AHasdepThatLiesIsAFaultWhereverItIsWaitedFor) {
             "f:9:85: deps=\"1\" names a step whose hasdep is 0: the wait never ends\n"
             "f:19:85: deps=\"1\" names a step whose hasdep is 0: the wait never ends\n");
   EXPECT_EQ(faults(exchange("-1 -1", 2)),
-            "f:5:94: hasdep=\"2\" is outside 0..1\n"
-            "f:15:94: hasdep=\"2\" is outside 0..1\n");
+            "f:5:96: hasdep=\"2\" is outside 0..1\n"
+            "f:15:96: hasdep=\"2\" is outside 0..1\n");
 }
 
 TEST(BadInput, CountsThatDoNotPairAreFaultsAtTheReceiver) {
@@ -158,7 +158,12 @@ TEST(BadInput, OneStreamEndHasOneTb) {
 
 TEST(BadInput, AChunkThatLacksAContributionIsAFaultAtItsLastWriter) {
   EXPECT_EQ(faults(algo(gpu(0, tb(0, -1, -1, step(0, "cpy", "i0", "o0", 1))) + gpu(1, ""))),
-            "f:3:1: x");
+            "f:2:1: postcondition: rank 0: output[1] is never written\n"
+            "f:4:1: postcondition: rank 0: output[0] lacks rank 1's contribution\n"
+            "  f:4:1: it holds 0\n"
+            "  f:4:1: last written by rank 0 lane 0 step 0: copy output[0] <- input[0]\n"
+            "f:7:1: postcondition: rank 1: output[0] is never written\n"
+            "f:7:1: postcondition: rank 1: output[1] is never written\n");
 }
 
 // A file that ends anywhere is refused at its end, and nothing of it is read.
@@ -170,15 +175,17 @@ TEST(BadInput, ATextCutOffAnywhereIsOneFault) {
     ASSERT_EQ(read.faults[0].text.substr(0, 15), "malformed XML: ") << length;
   }
   EXPECT_EQ(faults(whole.substr(0, 50)),
-            "f:1:40: malformed XML: an attribute is not of the form name=\"value\"\n");
-  EXPECT_EQ(faults(whole.substr(0, whole.size() - 9)), "f:22:2: x");
+            "f:1:51: malformed XML: an attribute is not of the form name=\"value\"\n");
+  EXPECT_EQ(faults(whole.substr(0, whole.size() - 9)),
+            "f:21:7: malformed XML: the text ends before all elements are closed\n");
   EXPECT_EQ(faults(""), "f:1:1: malformed XML: there is no element\n");
 }
 
 TEST(BadInput, AMillionElementsInEachOtherAreReadAndIgnored) {
   std::string deep;
   for (int depth = 0; depth < 1'000'000; ++depth) deep += "<a>";
-  EXPECT_EQ(faults("<algo>\n" + deep), "f:2:3000000: x");
+  EXPECT_EQ(faults("<algo>\n" + deep),
+            "f:2:3000001: malformed XML: the text ends before all elements are closed\n");
   std::string closed = deep;
   for (int depth = 0; depth < 1'000'000; ++depth) closed += "</a>";
   const std::string whole = algo(closed + gpu(0, tb(0, -1, -1, "")) + gpu(1, ""));

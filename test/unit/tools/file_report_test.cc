@@ -53,7 +53,8 @@ TEST(Report, ATextInOurDialectHasPlacesToo) {
   Program wrong = make_ring_all_reduce(2);
   wrong.ranks[1].lanes[0].steps.pop_back();
   EXPECT_EQ(to_string(report_of(wrong), "f"),
-            "f:4:7: pairing: stream from rank 0 to rank 1 on channel 0: x");
+            "f:5:7: pairing: stream from rank 0 to rank 1 on channel 0: rank 0 lane 0 sends 2 "
+            "messages, rank 1 lane 0 receives 1 message\n");
 }
 
 TEST(Summary, CountsWhatIsThere) {
@@ -81,7 +82,14 @@ TEST(Summary, ListsTheStepsOfARankWithWhatTheyWaitFor) {
   Program program = make_ring_all_reduce(2);
   program.ranks[1].lanes.push_back(
       {-1, -1, 3, {{Opcode::Copy, {input_span(1, 0)}, {output_span(1, 0)}, {{0, 0}, {0, 1}}}}});
-  EXPECT_EQ(list_steps(program, 1), "x");
+  EXPECT_EQ(list_steps(program, 1),
+            "rank 1 lane 0, sends to 0, receives from 0, channel 0\n"
+            "  step 0: send <- input[1] -> message to 0 on channel 0\n"
+            "  step 1: recv_reduce_copy_send output[0] <- message from 0, input[0] -> message to 0 "
+            "on channel 0\n"
+            "  step 2: recv output[1] <- message from 0 on channel 0\n"
+            "rank 1 lane 1, channel 3\n"
+            "  step 0: copy output[0] <- input[0], after lane 0 step 0 and lane 0 step 1\n");
 }
 
 TEST(Words, SayWhatAFileIsMeantFor) {
