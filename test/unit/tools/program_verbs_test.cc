@@ -191,7 +191,7 @@ TEST_F(ProgramVerbs, ShowCountsAndWarnsOfScratchWithoutABound) {
   version      3
   lanes        28, at most 7 on a rank
   channels     1
-  steps        52, at most 2 in a lane: 24 send 24 recv 4 fold
+  steps        52, at most 2 in a lane: 24 send, 24 recv, 4 fold
   waits        24 on steps of other lanes
   largest step 1 chunk
   scratch      3 chunks where the larger buffer has 4: 0.750 of it, 49152 bytes for the largest call
