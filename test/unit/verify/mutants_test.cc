@@ -64,8 +64,9 @@ bool has_places(const Finding& finding, const Program& program) {
   if (finding.trace.size() != finding.trace_places.size()) return false;
   for (const FindingPlace& place : finding.trace_places)
     if (!is_place(place, program)) return false;
-  // Outputs that differ between the two aliasings are about no step.
-  return is_place(finding.place, program) || finding.rule == Rule::Trees;
+  // The program's sizes are about no part of it, nor are outputs that differ between the aliasings.
+  const bool may_have_none = finding.rule == Rule::Structure || finding.rule == Rule::Trees;
+  return is_place(finding.place, program) || (may_have_none && finding.place == FindingPlace());
 }
 
 // The wrong ends of mutants that were accepted.
