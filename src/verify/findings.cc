@@ -5,6 +5,7 @@ namespace mccl::judge {
 void FindingList::add(Rule rule, std::string text, std::vector<std::string> trace) {
   ++report_count_;
   if (is_full()) return;
+  if (rule == Rule::Trees && tree_count_++ >= kTreeFindingsMax) return;
   for (const Finding& finding : findings_)
     if (finding.rule == rule && finding.text == text) return;
   findings_.push_back({rule, in_place_, std::move(text), std::move(trace)});
