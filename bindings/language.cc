@@ -242,6 +242,10 @@ void bind_builder(py::module_& module) {
           "set_fusion", [](PythonBuilder& self, bool is_on) { self.builder().set_fusion(is_on); },
           py::arg("is_on"), "False keeps every receive, reduce and send apart.")
       .def(
+          "set_shared_lanes",
+          [](PythonBuilder& self, bool is_on) { self.builder().set_shared_lanes(is_on); },
+          py::arg("is_on"), "True puts independent local work into the lanes of messages.")
+      .def(
           "set_early_waits",
           [](PythonBuilder& self, bool is_on) { self.builder().set_early_waits(is_on); },
           py::arg("is_on"), "True puts the waits of a lane's local reduces on its first one.")

@@ -100,6 +100,10 @@ class ProgramBuilder {
   // program has `count` times the chunks. Requires count >= 1.
   void set_instances(int count, InstanceLayout layout = InstanceLayout::Interleaved);
 
+  // True: local work that waits for nothing and for which nobody waits goes to the ends of lanes
+  // that messages need anyway, instead of having lanes of its own beside them (default: off).
+  void set_shared_lanes(bool is_on);
+
   // Waits of a lane's local reduces before its first one, so that a runtime which chains
   // neighbouring reduces may do so; not where the program could then stop (default: off).
   void set_early_waits(bool is_on);

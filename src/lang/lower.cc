@@ -136,8 +136,13 @@ class Lowering {
     const StepGraph& graph = attempt.graph;
     const ChunkDag dag(graph, recording_.shape);
     Program program = recording_.shape;
+    Indexed<int> order = attempt.order;
+    if (recording_.are_lanes_shared)
+      std::stable_partition(order.begin(), order.end(),
+                            [&](int node) { return !is_idle(graph, dag, node); });
     const LanePlan plan =
-        plan_lanes(graph, dag, attempt.channels, attempt.order, program.rank_count());
+        plan_lanes(graph, dag, attempt.channels, order, program.rank_count(),
+                   recording_.are_lanes_shared ? IdleNodes::Shared : IdleNodes::Apart);
     auto dependences = minimal_dependences(graph, dag, plan);
     lines_.assign(program.ranks.size(), {});
     for (int rank = 0; rank < program.rank_count(); ++rank) {

@@ -73,6 +73,10 @@ void ProgramBuilder::set_instances(int count, InstanceLayout layout) {
   state_->recording.layout = layout;
 }
 
+void ProgramBuilder::set_shared_lanes(bool is_on) {
+  state_->recording.are_lanes_shared = is_on;
+}
+
 void ProgramBuilder::set_early_waits(bool is_on) {
   state_->recording.has_early_waits = is_on;
 }

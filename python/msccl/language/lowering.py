@@ -142,6 +142,7 @@ def _record(prog, instances: int, is_claim_kept: bool) -> ProgramBuilder:
     if instances < 1:
         raise NotProven(f"{_program_line(prog)}: {prog.name}: {instances} instances")
     builder.set_instances(instances, "interleaved" if prog.interleaved_replication else "blocks")
+    builder.set_shared_lanes(True)
     builder.set_fusion(prog.instr_fusion)
     builder.set_early_waits(prog.dependence_nop)
     offsets = _scratch_offsets(prog)
