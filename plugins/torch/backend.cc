@@ -180,7 +180,10 @@ void Backend::shutdown() {
   Living leaving;
   decltype(coalescing_) endless;  // dropped after the lock
   {
-    const std::lock_guard lock(mutex_);
+    // Of a forked child there is one thread, and what another one of the parent had locked stays
+    // so.
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (pid_ == getpid()) lock.lock();
     leaving = {std::move(shared_), std::move(communicator_)};
     endless.swap(coalescing_);
   }

@@ -3,6 +3,8 @@
 // and posting: backend.cc; the calls: collectives.cc, sparse.cc, point_to_point.cc.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <functional>
 #include <map>
@@ -191,6 +193,7 @@ class Backend final : public c10d::Backend {
   std::shared_ptr<Shared> shared_;
   bool is_unified_in_place_ = true;
   std::shared_ptr<DeviceWorks> device_works_;
+  const pid_t pid_ = getpid();
   std::mutex mutex_;  // guards what follows: shutdown() may come from another thread
   std::shared_ptr<Communicator> communicator_;
   // By thread, since its startCoalescing().

@@ -128,11 +128,15 @@ void CommunicatorCore::open() {
       choose_wait_policy(count_core_sharers(ranks, rank_),
                          static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))));
   OperationQueue::Words words;
-  words.mismatch = [this](uint64_t sequence, const Fingerprint& own, const Fingerprint& remote,
-                          uint64_t process) {
-    const int peer = rank_of(process);
-    return Status(StatusCode::Mismatch, describe_mismatch(sequence, rank_, own, peer, remote),
-                  rank_, peer);
+  words.mismatch = [this](uint64_t sequence, const CallHead& first, const CallHead& second) {
+    const auto rank_of_call = [this](const CallHead& head) {
+      return head.process ? rank_of(*head.process) : rank_;
+    };
+    const int one = rank_of_call(first);
+    const int other = rank_of_call(second);
+    return Status(StatusCode::Mismatch,
+                  describe_mismatch(sequence, one, first.fingerprint, other, second.fingerprint),
+                  one, other);
   };
   words.ask = [this](uint64_t sequence, const Fingerprint& local, uint64_t process) {
     endpoint_.engine().transport().link(process).send_probe(agreement_.communicator, sequence,

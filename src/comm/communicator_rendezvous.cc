@@ -57,8 +57,11 @@ Result<std::unique_ptr<CommunicatorCore>> CommunicatorCore::finish(Rendezvous& r
   std::unique_ptr<CommunicatorCore> core(new CommunicatorCore(
       endpoint, rendezvous.rank, std::move(rendezvous.title), std::move(agreement).value()));
   core->open();
-  MCCL_RETURN_IF_ERROR(core->await_control_tree(rendezvous));
-  return core;
+  const Status connected = core->await_control_tree(rendezvous);
+  if (connected.is_ok()) return core;
+  // The others have agreed and may be about to call: they are told why this rank does not come.
+  endpoint.driver().with_engine([&] { core->group_->queue.fail(connected); }, false);
+  return connected;
 }
 
 Status CommunicatorCore::await_control_tree(const Rendezvous& rendezvous) {

@@ -58,9 +58,10 @@ bool take_signal(int descriptor) {
   if (sigaction(SIGUSR1, nullptr, &action) != 0) return false;
   SignalTarget& target = signal_target();
   const bool is_default = (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL;
-  // Ours without an endpoint of this process: inherited from the parent by a fork.
-  const bool is_inherited = is_ours(action) && target.pid.load() != getpid();
-  if (!is_default && !is_inherited) return false;
+  // Ours without an endpoint of this process: inherited by a fork, or left by an earlier endpoint.
+  const bool is_free =
+      is_ours(action) && (target.pid.load() != getpid() || target.descriptor.load() < 0);
+  if (!is_default && !is_free) return false;
   target.descriptor.store(descriptor);
   target.pid.store(getpid());
   action = {};
@@ -69,17 +70,25 @@ bool take_signal(int descriptor) {
   return sigaction(SIGUSR1, &action, nullptr) == 0;
 }
 
+// The handler stays, and does nothing any more: with the default back, a signal that `mccl dump`
+// has sent meanwhile would end the process.
 void give_signal_back(int descriptor) {
   SignalTarget& target = signal_target();
   // Another endpoint may have taken it, after the program had put the default back.
   if (!target.descriptor.compare_exchange_strong(descriptor, -1)) return;
-  struct sigaction action {};
-  if (sigaction(SIGUSR1, nullptr, &action) == 0 && is_ours(action)) {
-    action = {};
-    action.sa_handler = SIG_DFL;
-    (void)sigaction(SIGUSR1, &action, nullptr);
-  }
   while (target.running.load() > 0) std::this_thread::yield();
+}
+
+// Closed in what this process executes; the writing end never blocks. False with errno set.
+bool make_pipe(int (&ends)[2]) {
+#if defined(__linux__)
+  if (pipe2(ends, O_CLOEXEC) != 0) return false;  // at once: another thread may fork and execute
+#else
+  if (pipe(ends) != 0) return false;
+  for (const int end : ends)
+    if (fcntl(end, F_SETFD, FD_CLOEXEC) != 0) return false;
+#endif
+  return fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0;
 }
 
 }  // namespace
@@ -87,10 +96,8 @@ void give_signal_back(int descriptor) {
 Result<std::unique_ptr<DumpThread>> DumpThread::start(DumpFile file, const Logger& logger,
                                                       std::function<ProcessDump()> take) {
   int ends[2] = {-1, -1};
-  if (pipe(ends) != 0)
+  if (!make_pipe(ends))
     return Status(StatusCode::Network, std::string("no pipe can be made: ") + std::strerror(errno));
-  for (const int end : ends) MCCL_CHECK(fcntl(end, F_SETFD, FD_CLOEXEC) == 0);
-  MCCL_CHECK(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
   return std::unique_ptr<DumpThread>(
       new DumpThread(std::move(file), logger, std::move(take), {ends[1], ends[0]}));
 }

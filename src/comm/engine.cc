@@ -69,11 +69,18 @@ bool Engine::pass(bool is_idle) {
   return has_worked || !run_queue_.is_empty();
 }
 
+namespace {
+
+uint64_t count_of(const EngineGroup& group) {
+  return group.queue.completed_count() + group.messages.completed_count() +
+         (group.queue.has_failed() ? 1 : 0);
+}
+
+}  // namespace
+
 void Engine::count_completed() {
-  uint64_t count = 0;
-  for (const auto& [communicator, group] : groups_)
-    count += group->queue.completed_count() + group->messages.completed_count() +
-             (group->queue.has_failed() ? 1 : 0);
+  uint64_t count = closed_count_;
+  for (const auto& [communicator, group] : groups_) count += count_of(*group);
   completed_count_ = count;
 }
 
@@ -133,6 +140,7 @@ EngineGroup& Engine::open_group(uint64_t communicator, std::string title,
   const auto early = early_leaves_.find(communicator);
   if (early != early_leaves_.end()) {
     for (const auto& [process, reason] : early->second) {
+      if (!group->members.contains(process)) continue;
       if (reason.is_ok())
         group->left.insert(process);
       else
@@ -153,13 +161,18 @@ void Engine::close_group(uint64_t communicator, const Status& reason) {
   if (group == nullptr) return;
   const bool is_clean = group->in_flight_count() == 0 && !group->queue.has_failed();
   if (!is_clean) {
+    const bool is_own_end = !group->queue.has_failed();
     group->queue.fail(reason);
-    if (group->queue.needs_settling()) settle(communicator, *group);
+    if (group->queue.needs_settling()) {
+      settle(communicator, *group);
+      if (is_own_end) failures_.pop_back();  // nobody's failure but this group's
+    }
   } else {
     tell_members(communicator, *group, Status::ok());
     end_streams(communicator, *group);
   }
   watch_.forget_group(communicator);
+  closed_count_ += count_of(*group) + 1;  // one more: what it had in flight has ended just now
   groups_.erase(communicator);
 }
 
@@ -193,8 +206,10 @@ void Engine::on_message_head(Link& link, const FrameHeader& head) {
   // Both ends of a message have agreed on it before its first byte.
   if (head.channel == kPointToPointChannel) return;
   EngineGroup* group = find_group(head.communicator);
-  if (group != nullptr)
-    group->queue.on_message_head(head.sequence, head.fingerprint, link.peer_process());
+  if (group == nullptr) return;
+  if (!group->members.contains(link.peer_process()))
+    return link.refuse("a message in a communicator of others");
+  group->queue.on_message_head(head.sequence, head.fingerprint, link.peer_process());
 }
 
 void Engine::on_leave(Link& link, uint64_t communicator, const Status& reason) {

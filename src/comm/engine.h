@@ -150,6 +150,7 @@ class Engine final : public LinkListener {
   std::vector<WireEvent> events_;
   std::vector<Status> failures_;
   uint64_t completed_count_ = 0;
+  uint64_t closed_count_ = 0;  // of groups that are closed
   std::function<void()> on_failure_;
   bool has_news_of_failures_ = false;
 };

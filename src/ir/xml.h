@@ -56,14 +56,6 @@ struct XmlRankOffsets {
   std::vector<XmlLaneOffsets> lanes;
 };
 
-// Line and column, 1-based, column in bytes.
-struct XmlPosition {
-  int line = 1;
-  int column = 1;
-  auto operator<=>(const XmlPosition&) const = default;
-};
-XmlPosition find_position(std::string_view text, size_t offset);
-
 struct XmlReadResult {
   Program program;  // valid only when there are no faults
   ProgramUse use;

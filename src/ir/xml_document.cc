@@ -83,11 +83,13 @@ void XmlDocument::parse() {
       pugi::parse_escapes | pugi::parse_fragment | pugi::parse_doctype | pugi::parse_cdata;
   const pugi::xml_parse_result result =
       document_.load_buffer_inplace(buffer_.data(), buffer_.size(), flags, pugi::encoding_utf8);
+  const auto offset = static_cast<size_t>(result.offset);
   if (result)
     find_root();
+  else if (result.status == pugi::status_end_element_mismatch && offset + 1 >= text_.size())
+    add_fault_at(text_.size(), "malformed XML: the text ends before all elements are closed");
   else
-    add_fault_at(static_cast<size_t>(result.offset),
-                 std::string("malformed XML: ") + parse_status_text(result.status));
+    add_fault_at(offset, std::string("malformed XML: ") + parse_status_text(result.status));
 }
 
 void XmlDocument::find_root() {

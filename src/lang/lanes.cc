@@ -20,13 +20,15 @@ constexpr int kImpliedStepsMax = 256;  // followed per node, besides its own dep
 class LanePlanner {
  public:
   LanePlanner(const StepGraph& graph, const ChunkDag& dag, const ChannelPlan& channels,
-              const Indexed<int>& order, int rank_count)
+              const Indexed<int>& order, int rank_count, IdleNodes idle_nodes)
       : graph_(graph),
         dag_(dag),
         channels_(channels),
         order_(order),
         local_lanes_(static_cast<size_t>(rank_count)),
-        rank_count_(rank_count) {}
+        ends_(static_cast<size_t>(rank_count)),
+        rank_count_(rank_count),
+        idle_nodes_(idle_nodes) {}
 
   LanePlan run() {
     position_.assign(graph_.nodes.size(), 0);
@@ -36,7 +38,8 @@ class LanePlanner {
       if (!graph_.nodes[node].is_local()) place_message_node(node);
     for (const int node : order_) join_exchange(node);
     for (const int node : order_)
-      if (graph_.nodes[node].is_local()) place_local_node(node);
+      if (graph_.nodes[node].is_local() && !is_sharing(node)) place_local_node(node);
+    if (idle_nodes_ == IdleNodes::Shared) place_idle_nodes();
     return number_lanes();
   }
 
@@ -126,6 +129,31 @@ class LanePlanner {
     if (lane_[index] < 0) lane_[index] = local_lane(index);
   }
 
+  bool is_sharing(int node) const {
+    return idle_nodes_ == IdleNodes::Shared && graph_.nodes[node].lane_key < 0 &&
+           is_idle(graph_, dag_, node);
+  }
+
+  // Each to the lane of its rank that is done first.
+  void place_idle_nodes() {
+    std::map<int, int> last_position;  // by lane
+    for (const int node : order_) {
+      if (lane_[node] < 0) continue;
+      const int lane = find(lane_[node]);
+      if (last_position.count(lane) == 0) ends_[graph_.nodes[node].rank].push_back(lane);
+      last_position[lane] = position_[node];
+    }
+    for (const int node : order_) {
+      if (lane_[node] >= 0) continue;
+      auto& lanes = ends_[graph_.nodes[node].rank];
+      if (lanes.empty()) lanes.push_back(new_lane(-1));
+      lane_[node] = *std::min_element(lanes.begin(), lanes.end(), [&](int one, int other) {
+        return last_position[one] < last_position[other];
+      });
+      last_position[lane_[node]] = position_[node];
+    }
+  }
+
   // -1: none.
   int lane_of_value(int index) const {
     const auto before = dag_.predecessors(index);
@@ -191,7 +219,9 @@ class LanePlanner {
   std::unordered_map<uint64_t, int> lane_of_end_;
   std::map<std::pair<int, int>, int> lane_of_key_;     // by rank, key
   Indexed<Indexed<std::pair<int, int>>> local_lanes_;  // by rank: draft, last node
+  Indexed<std::vector<int>> ends_;                     // by rank: lanes that idle nodes may join
   int rank_count_;
+  IdleNodes idle_nodes_;
 };
 
 // Per node: the latest step of every other lane that it waits for directly.
@@ -263,9 +293,14 @@ class DependenceReducer {
 
 }  // namespace
 
+bool is_idle(const StepGraph& graph, const ChunkDag& dag, int node) {
+  return graph.nodes[node].is_local() && dag.predecessors(node).empty() &&
+         dag.successors(node).empty();
+}
+
 LanePlan plan_lanes(const StepGraph& graph, const ChunkDag& dag, const ChannelPlan& channels,
-                    const Indexed<int>& order, int rank_count) {
-  return LanePlanner(graph, dag, channels, order, rank_count).run();
+                    const Indexed<int>& order, int rank_count, IdleNodes idle_nodes) {
+  return LanePlanner(graph, dag, channels, order, rank_count, idle_nodes).run();
 }
 
 Indexed<std::vector<StepRef>> minimal_dependences(const StepGraph& graph, const ChunkDag& dag,

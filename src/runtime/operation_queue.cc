@@ -70,8 +70,7 @@ void OperationQueue::post(OperationSpec spec) {
   const auto head = future_heads_.find(spec.sequence);
   if (head != future_heads_.end()) {
     if (head->second.fingerprint != spec.fingerprint)
-      fail(words_.mismatch(spec.sequence, spec.fingerprint, head->second.fingerprint,
-                           head->second.peer_process));
+      fail(words_.mismatch(spec.sequence, {spec.fingerprint}, head->second));
     future_heads_.erase(head);
   }
   next_deadline_ = std::min(next_deadline_, spec.deadline);
@@ -119,14 +118,14 @@ void OperationQueue::on_message_head(uint64_t sequence, const Fingerprint& finge
       return;
     }
     const auto [head, is_new] =
-        future_heads_.try_emplace(sequence, Head{fingerprint, peer_process});
+        future_heads_.try_emplace(sequence, CallHead{fingerprint, peer_process});
     if (!is_new && head->second.fingerprint != fingerprint)
-      fail(words_.mismatch(sequence, head->second.fingerprint, fingerprint, peer_process));
+      fail(words_.mismatch(sequence, head->second, {fingerprint, peer_process}));
     return;
   }
   const Fingerprint* local = recorder_.find_fingerprint(sequence);
   if (local != nullptr && *local != fingerprint)
-    fail(words_.mismatch(sequence, *local, fingerprint, peer_process));
+    fail(words_.mismatch(sequence, {*local}, {fingerprint, peer_process}));
 }
 
 void OperationQueue::on_operation_finished(Operation& operation) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/flight_recorder.h"
@@ -24,14 +25,18 @@ struct OperationWait {
   std::vector<uint64_t> processes;  // the peers among it, each once
 };
 
+// What a process has announced of a call.
+struct CallHead {
+  Fingerprint fingerprint;
+  std::optional<uint64_t> process = {};  // empty: this one
+};
+
 class OperationQueue {
  public:
   // What the queue cannot say by itself: a fingerprint's meaning is comm's business.
   struct Words {
-    // The error when `peer_process` announced `remote` for operation `sequence`, which is `local`
-    // here.
-    std::function<Status(uint64_t sequence, const Fingerprint& local, const Fingerprint& remote,
-                         uint64_t peer_process)>
+    // The error when two processes' calls of `sequence` differ; the first may be this one.
+    std::function<Status(uint64_t sequence, const CallHead& first, const CallHead& second)>
         mismatch;
     // Who holds the oldest operation up, for the error of a deadline that has passed; may be empty.
     std::function<std::string()> holdups = {};
@@ -110,11 +115,6 @@ class OperationQueue {
   size_t in_flight_count() const { return operations_.size(); }
 
  private:
-  struct Head {
-    Fingerprint fingerprint;
-    uint64_t peer_process;
-  };
-
   TimeNs expire_device_wait(TimeNs now);
   TimeNs expire_doubt(TimeNs now);
 
@@ -127,7 +127,7 @@ class OperationQueue {
   std::vector<std::unique_ptr<Operation>> operations_;  // in ticket order
   std::vector<std::unique_ptr<Operation>> finished_;
   std::vector<OperationWait> last_waits_;
-  std::map<uint64_t, Head> future_heads_;
+  std::map<uint64_t, CallHead> future_heads_;
   uint64_t next_sequence_ = 0;
   TimeNs posted_at_ = 0;
   uint64_t completed_count_ = 0;

@@ -10,7 +10,8 @@
 //
 // A process that is stopped is not an error, so time alone ends only a greeting that has begun and
 // goes no further: whoever is silent, or was answered and does not go on, may be a stopped process,
-// and goes after five seconds when others wait for the room.
+// and goes after five seconds when others wait for the room, or when it says that it is a process
+// that has answered us on another connection.
 // Tested by test/unit/transport/gate_test.cc and gate_seeds_test.cc.
 #include "transport/gate.h"
 
@@ -91,21 +92,27 @@ void Gate::handle(uint64_t token) {
 }
 
 TimeNs Gate::expire(TimeNs now) {
+  const auto must_go_on = [this](const Stranger& stranger) {
+    return stranger.handshake.is_half_read() || holds_back_attempt(stranger);
+  };
   std::vector<uint64_t> overdue;
   for (const auto& [token, stranger] : strangers_)
-    if (stranger.handshake.is_half_read() && is_overdue(stranger, now)) overdue.push_back(token);
+    if (must_go_on(stranger) && is_overdue(stranger, now)) overdue.push_back(token);
   for (const uint64_t token : overdue) {
     advance_stranger(token);  // this process may have been stopped: what has arrived counts
     const auto stranger = strangers_.find(token);
-    if (stranger == strangers_.end() || !stranger->second.handshake.is_half_read()) continue;
-    stranger->second.handshake.refuse(Refusal::TimedOut,
-                                      "it did not complete its greeting within 5 seconds");
+    if (stranger == strangers_.end() || !must_go_on(stranger->second)) continue;
+    stranger->second.handshake.refuse(
+        Refusal::TimedOut, stranger->second.handshake.is_half_read()
+                               ? "it did not complete its greeting within 5 seconds"
+                               : "it did not prove within 5 seconds that it is the process that "
+                                 "this one connects to");
     dismiss(token);
   }
   accept(now);
   TimeNs next = kNever;
   for (const auto& [token, stranger] : strangers_)
-    if (stranger.handshake.is_half_read() || (may_accept_ && !is_parked(stranger)))
+    if (must_go_on(stranger) || (may_accept_ && !is_parked(stranger)))
       next = std::min(next, stranger.deadline);
   return next;
 }
@@ -237,6 +244,14 @@ bool Gate::is_parked(const Stranger& stranger) const {
   return (handshake.state() == State::Greeted || is_answered(handshake)) &&
          identity_.process_id < handshake.peer_process() &&
          attempts_.contains(handshake.peer_process());
+}
+
+// The peer has answered ours: it has no connection of its own under way, unless that is this one.
+bool Gate::holds_back_attempt(const Stranger& stranger) const {
+  const uint64_t process_id = stranger.handshake.peer_process();
+  const auto attempt = attempts_.find(process_id);
+  return is_answered(stranger.handshake) && process_id < identity_.process_id &&
+         attempt != attempts_.end() && attempt->second.handshake.is_answered();
 }
 
 bool Gate::is_overdue(const Stranger& stranger, TimeNs now) const {

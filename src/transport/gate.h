@@ -101,6 +101,8 @@ class Gate {
 
   // Its connection waits for an attempt of ours.
   bool is_parked(const Stranger& stranger) const;
+  // An attempt of ours, which is answered, waits for it.
+  bool holds_back_attempt(const Stranger& stranger) const;
   bool is_overdue(const Stranger& stranger, TimeNs now) const;
   bool has_room() const;
   // Tokens of strangers that are greeted, or further, as this process.

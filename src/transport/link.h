@@ -187,6 +187,7 @@ class Link {
   void add_control(FrameKind kind, uint64_t communicator, uint64_t sequence, const void* entry,
                    size_t bytes, std::span<const std::byte> message);
   void fill_controls();
+  void fill_leaves();
   void fill(bool is_idle);
   void frame_message(SendStream& stream);
   void consume_written(size_t bytes);

@@ -94,20 +94,30 @@ void Link::fill(bool is_idle) {
     ready.pop_front();
     frame_message(*stream);
   }
-  // A leave goes last: data already framed may complete operations at the peer.
-  if (!leaves_.empty() && ready_small_.empty() && ready_large_.empty() && controls_.empty()) {
-    for (const Leave& leave : leaves_) {
-      const std::string& text = leave.reason.message();
-      const size_t bytes = std::min(text.size(), size_t{4096});
-      add_control_frame(FrameKind::Leave, text.data(), bytes);
-      OutFrame& frame = *frames_[(frame_head_ + frame_count_ - 1) % frames_.size()];
-      frame.header.communicator = leave.communicator;
-      frame.header.sequence = static_cast<uint64_t>(leave.reason.code());
-      frame.header.channel = static_cast<uint32_t>(leave.reason.peer() + 1);
-      frame.header.message_bytes = static_cast<uint32_t>(leave.reason.rank() + 1);
-    }
-    leaves_.clear();
-  }
+  if (!leaves_.empty() && controls_.empty()) fill_leaves();
+}
+
+// A leave goes behind all data of its communicator, which may complete operations at the peer, and
+// behind nobody else's.
+void Link::fill_leaves() {
+  const auto is_of = [](const std::deque<SendStream*>& ready, uint64_t communicator) {
+    return std::any_of(ready.begin(), ready.end(), [communicator](const SendStream* stream) {
+      return stream->communicator_ == communicator;
+    });
+  };
+  std::erase_if(leaves_, [&](const Leave& leave) {
+    if (is_of(ready_small_, leave.communicator) || is_of(ready_large_, leave.communicator))
+      return false;
+    const std::string& text = leave.reason.message();
+    const size_t bytes = std::min(text.size(), size_t{4096});
+    add_control_frame(FrameKind::Leave, text.data(), bytes);
+    OutFrame& frame = *frames_[(frame_head_ + frame_count_ - 1) % frames_.size()];
+    frame.header.communicator = leave.communicator;
+    frame.header.sequence = static_cast<uint64_t>(leave.reason.code());
+    frame.header.channel = static_cast<uint32_t>(leave.reason.peer() + 1);
+    frame.header.message_bytes = static_cast<uint32_t>(leave.reason.rank() + 1);
+    return true;
+  });
 }
 
 void Link::frame_message(SendStream& stream) {

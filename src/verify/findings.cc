@@ -6,6 +6,7 @@ void FindingList::add(Rule rule, const FindingPlace& place, std::string text,
                       std::vector<TraceLine> trace) {
   ++report_count_;
   if (is_full()) return;
+  if (rule == Rule::Trees && tree_count_++ >= kTreeFindingsMax) return;
   for (const Finding& finding : findings_)
     if (finding.rule == rule && finding.text == text) return;
   Finding& added = findings_.emplace_back(Finding{rule, in_place_, std::move(text), {}, place});

@@ -13,6 +13,9 @@
 namespace mccl::judge {
 
 constexpr size_t kFindingsMax = 20;
+// Of these about trees alone. They say that a program is right but for rounding, so they must not
+// keep out what would say that it is wrong: a verdict with trees alone has said everything.
+constexpr size_t kTreeFindingsMax = 8;
 
 // A line of a counter-example and the step that it is about.
 struct TraceLine {
@@ -41,6 +44,7 @@ class FindingList {
  private:
   bool in_place_;
   size_t report_count_ = 0;
+  size_t tree_count_ = 0;
   std::vector<Finding> findings_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/dtype.h"
 #include "check/file_report.h"
+#include "ir/collective.h"
 
 namespace mccl {
 namespace {
@@ -44,13 +45,17 @@ bool is_in_rank_order(const FileReport& report) {
                      [&](uint64_t found) { return found == tree; });
 }
 
+std::string bits_text(const FileReport& report) {
+  if (!is_reducing(report.read.program.collective)) return "moves bytes";
+  return is_in_rank_order(report) ? "reduces in rank order" : "every rank gets the same bits";
+}
+
 std::string proof_text(const FileReport& report) {
   const Program& program = report.read.program;
-  return fmt::format(
-      "proven: {}; {} message{} outstanding per stream suffice{}; {}", describe_call(program),
-      report.proof.credits_needed, report.proof.credits_needed == 1 ? "" : "s",
-      report.proof.credits_needed == 1 ? "s" : "",
-      is_in_rank_order(report) ? "reduces in rank order" : "the same bits on every rank");
+  return fmt::format("proven: {}; {} message{} outstanding per stream suffice{}; {}",
+                     describe_call(program), report.proof.credits_needed,
+                     report.proof.credits_needed == 1 ? "" : "s",
+                     report.proof.credits_needed == 1 ? "s" : "", bits_text(report));
 }
 
 void print(const Checked& checked, Terminal& terminal) {

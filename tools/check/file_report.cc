@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "base/dtype.h"
@@ -11,18 +12,24 @@
 namespace mccl {
 namespace {
 
-// Positions of many offsets of one text.
+// Positions of many places of one text: a circle may have as many steps as the program.
 class PositionFinder {
  public:
-  PositionFinder(std::string_view text, const XmlReadResult& read) : text_(text), read_(read) {}
+  PositionFinder(std::string_view text, const XmlReadResult& read) : read_(read) {
+    for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1))
+      line_starts_.push_back(static_cast<uint32_t>(at + 1));
+  }
 
   XmlPosition find(const FindingPlace& place) const {
-    return find_position(text_, read_.offset_of(place.rank, place.lane, place.step));
+    const size_t offset = read_.offset_of(place.rank, place.lane, place.step);
+    const auto next = std::upper_bound(line_starts_.begin(), line_starts_.end(), offset);
+    return {static_cast<int>(next - line_starts_.begin()),
+            static_cast<int>(offset - *std::prev(next)) + 1};
   }
 
  private:
-  std::string_view text_;
   const XmlReadResult& read_;
+  std::vector<uint32_t> line_starts_ = {0};
 };
 
 PlacedFinding place_finding(const Finding& finding, const PositionFinder& finder) {
@@ -81,13 +88,16 @@ FileReport make_file_report(std::string_view text, XmlTarget target) {
   if (!report.read.is_ok()) return report;
   report.target_faults = check_target(text, report.read, target);
   Verdict verdict = verify(report.read.program);
+  if (verdict.is_proven()) {
+    report.proof = std::move(verdict.proof);
+    return report;
+  }
   const PositionFinder finder(text, report.read);
   for (const Finding& finding : verdict.findings)
     report.findings.push_back(place_finding(finding, finder));
   std::stable_sort(
       report.findings.begin(), report.findings.end(),
       [](const PlacedFinding& a, const PlacedFinding& b) { return a.position < b.position; });
-  report.proof = std::move(verdict.proof);
   return report;
 }
 

@@ -1,7 +1,7 @@
 // What can be said about one program file: read, judged, compared. Pure: texts in, values out.
 #pragma once
 
-#include <optional>
+#include <compare>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +12,14 @@
 
 namespace mccl {
 
-// A line of a counter-example; the position is 0:0 where the line is about no step.
+// 1-based, the column in bytes.
+struct XmlPosition {
+  int line = 1;
+  int column = 1;
+  auto operator<=>(const XmlPosition&) const = default;
+};
+
+// A line of a counter-example.
 struct PlacedLine {
   XmlPosition position;
   std::string text;

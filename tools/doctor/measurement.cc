@@ -3,9 +3,10 @@
 //
 // A path that loses packets of full length only (an MTU that differs on the way, with nothing that
 // says so) shows as a stream that stops while 8 bytes pass, so the drain of the stream is watched
-// for progress and not for time: a slow link is not a stalled one.
+// for progress before time: what still moves after ten seconds is told apart from what stands.
 #include "doctor/measurement.h"
 
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -162,9 +163,14 @@ bool Measurement::drain(int64_t sent_bytes, TimeNs start) {
   while (!wait_ready(socket_.number(), POLLIN, clock_, clock_.now() + kProgressTickNs)) {
     const int before = std::exchange(unsent, unsent_bytes(socket_.number()));
     if (unsent < before) progress_end = answer_deadline();
-    if (clock_.now() >= progress_end || clock_.now() >= drain_end)
+    if (clock_.now() >= progress_end)
       return fail(Outcome::Stalled,
                   "short messages arrive, but a stream of bytes makes no progress");
+    if (clock_.now() >= drain_end)
+      return fail(Outcome::Stalled,
+                  fmt::format("{} bytes of a stream were still on their way 10 s after the last "
+                              "was written: the path is very slow, or loses much",
+                              unsent));
   }
   const TimeNs stop = clock_.now();
   const std::optional<DoctorMessage> answer = receive_message(answer_deadline());

@@ -47,9 +47,10 @@ std::string protocol_text(ProgramProtocol protocol) {
 
 std::string scratch_text(const ProgramSummary& summary) {
   if (summary.scratch_chunks == 0) return "none";
-  std::string text = fmt::format("{} chunks where the larger buffer has {}: {:.3f} of it",
-                                 summary.scratch_chunks, summary.size_chunks,
-                                 static_cast<double>(summary.scratch_chunks) / summary.size_chunks);
+  std::string text =
+      fmt::format("{} chunk{} where the larger buffer has {}: {:.3f} of it", summary.scratch_chunks,
+                  summary.scratch_chunks == 1 ? "" : "s", summary.size_chunks,
+                  static_cast<double>(summary.scratch_chunks) / summary.size_chunks);
   if (summary.scratch_bytes >= 0)
     text += fmt::format(", {} bytes for the largest call", summary.scratch_bytes);
   return text;
@@ -72,10 +73,12 @@ void print(const Options& options, const XmlReadResult& read, Terminal& terminal
   if (use.version != 0) row("version", std::to_string(use.version));
   row("lanes", fmt::format("{}, at most {} on a rank", summary.lanes, summary.lanes_of_rank));
   row("channels", std::to_string(summary.channels));
-  std::string steps =
-      fmt::format("{}, at most {} in a lane:", summary.steps, summary.steps_of_lane);
-  for (const auto& [opcode, count] : summary.steps_by_opcode)
-    steps += fmt::format(" {} {}", count, opcode);
+  std::string steps = fmt::format("{}, at most {} in a lane", summary.steps, summary.steps_of_lane);
+  const char* separator = ": ";
+  for (const auto& [opcode, count] : summary.steps_by_opcode) {
+    steps += fmt::format("{}{} {}", separator, count, opcode);
+    separator = ", ";
+  }
   row("steps", steps);
   row("waits", fmt::format("{} on steps of other lanes", summary.dependences));
   row("largest step",

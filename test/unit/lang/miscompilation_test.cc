@@ -84,8 +84,9 @@ TEST(Miscompilation, AProgramThatStartsWithALocalReduceKeepsIt) {
             "rank 0 lane 0 step 1: copy output[1] <- output[0]\n");
 }
 
-TEST(Miscompilation, ReplicatedAllPairsIsProven) {
+TEST(Miscompilation, InstancesOfAllPairsAreProven) {
   ProgramBuilder builder = make_builder(3, 3);
+  builder.set_instances(2);
   for (int rank = 0; rank < 3; ++rank)
     for (int owner = 0; owner < 3; ++owner)
       if (rank != owner) builder.copy(builder.input(rank, owner), builder.scratch(owner, rank));
@@ -98,7 +99,7 @@ TEST(Miscompilation, ReplicatedAllPairsIsProven) {
   for (int owner = 0; owner < 3; ++owner)
     for (int rank = 0; rank < 3; ++rank)
       if (rank != owner) builder.copy(builder.output(owner, owner), builder.output(rank, owner));
-  const Program copies = replicate(builder.lower().value(), 2).value();
+  const Program copies = builder.lower().value();
   EXPECT_EQ(copies.chunk_count, 6);
   EXPECT_EQ(verify(copies).to_string(), "");
 }
@@ -116,8 +117,36 @@ TEST(Miscompilation, AllGatherByDoublingWithWideMessagesIsProven) {
   EXPECT_EQ(verify(builder.lower().value()).to_string(), "");
 }
 
+TEST(Miscompilation, InstancesOfAllGatherByDoublingAreProven) {
+  ProgramBuilder builder("test", Collective::AllGather, 4, 1);
+  builder.serve(true, false);
+  builder.set_instances(2);
+  for (int distance = 1; distance < 4; distance *= 2)
+    for (int rank = 0; rank < 4; ++rank) {
+      const int first = rank / distance * distance;
+      builder.copy(builder.output(rank, first, distance),
+                   builder.output(rank ^ distance, first, distance));
+    }
+  const Program program = builder.lower().value();
+  EXPECT_EQ(rank_text(program, 0),
+            "rank 0 lane 0 step 0: send <- output[0] -> message to 1 on channel 0\n"
+            "rank 0 lane 1 step 0: send <- output[1] -> message to 1 on channel 1\n"
+            "rank 0 lane 2 step 0: send <- output[0] -> message to 2 on channel 0\n"
+            "rank 0 lane 2 step 1: recv_copy_send output[2] <- message from 1 -> message to 2 on "
+            "channel 0\n"
+            "rank 0 lane 3 step 0: send <- output[1] -> message to 2 on channel 1\n"
+            "rank 0 lane 3 step 1: recv_copy_send output[3] <- message from 1 -> message to 2 on "
+            "channel 1\n"
+            "rank 0 lane 4 step 0: recv output[4] <- message from 2 on channel 0\n"
+            "rank 0 lane 4 step 1: recv output[6] <- message from 2 on channel 0\n"
+            "rank 0 lane 5 step 0: recv output[5] <- message from 2 on channel 1\n"
+            "rank 0 lane 5 step 1: recv output[7] <- message from 2 on channel 1\n");
+  EXPECT_EQ(verify(program).to_string(), "");
+}
+
 TEST(Miscompilation, AReplyBetweenTwoReducesDoesNotDeadlock) {
   ProgramBuilder builder = make_builder(2, 2);
+  builder.set_early_waits(true);
   builder.copy(builder.input(0, 0), builder.scratch(0, 0));
   builder.reduce(builder.input(0, 1), builder.scratch(0, 0), builder.scratch(0, 0));
   builder.copy(builder.scratch(0, 0), builder.scratch(1, 0));

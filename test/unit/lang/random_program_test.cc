@@ -1,8 +1,13 @@
-// Random builder programs: the lowered program must compute what the statements compute one after
-// the other, under the reference executor and under any interleaving, and the verifier must find
-// nothing but what is wrong with a random program as a collective.
+// Random builder programs, with instances, lane keys and every switch: the lowered program must
+// compute what the statements compute one after the other, under the reference executor and under
+// any interleaving, and the verifier must find nothing but what is wrong with a random program as a
+// collective.
+//
+// Which of the two layouts of instances was taken is lower()'s choice, and a random program is not
+// the same under both: its result must be that of one of them.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
 #include <set>
 
@@ -18,8 +23,20 @@
 namespace mccl {
 namespace {
 
-constexpr uint64_t kProgramCount = 2000;
+constexpr uint64_t kProgramCount = 20000;
 constexpr int kScratchChunks = 4;
+constexpr InstanceLayout kLayouts[] = {InstanceLayout::Interleaved, InstanceLayout::Blocks};
+
+// Programs that have it; at least a tenth of all must.
+struct Coverage {
+  uint64_t cross_place_reduces = 0;  // a remote reduce between unequal places
+  uint64_t wide_spans = 0;
+  uint64_t reused_scratch = 0;  // written a second time
+  uint64_t fused_steps = 0;
+  uint64_t instances = 0;
+  uint64_t lane_keys = 0;
+  uint64_t unfused = 0;
+};
 
 struct Written {
   std::vector<Span> sources;
@@ -38,15 +55,22 @@ class RandomProgram {
         pick(3) == 0 ? Collective::AllReduce
                      : collectives[static_cast<size_t>(pick(static_cast<int>(collectives.size())))];
     shape_.chunk_count = 2 + pick(2);
-    shape_.ranks.resize(static_cast<size_t>(2 + pick(3)));
+    shape_.ranks.resize(static_cast<size_t>(2 + pick(5)));
     const int claim = pick(4);
     const bool has_in_place = in_place_shift(shape_, 0).has_value();
     shape_.in_place = has_in_place && claim != 0;
     shape_.out_of_place = !has_in_place || claim != 1;
     uses_channels_ = pick(4) == 0;
-    count_max_ = 1 + pick(2);
+    uses_lane_keys_ = !uses_channels_ && pick(3) == 0;
+    count_max_ = 1 + pick(3);
+    instance_count_ = 1 + pick(3);
+    is_fusion_on_ = pick(5) != 0;
     builder_.emplace(shape_.name, shape_.collective, shape_.rank_count(), shape_.chunk_count);
     builder_->serve(shape_.in_place, shape_.out_of_place);
+    builder_->set_instances(instance_count_, kLayouts[pick(2)]);
+    builder_->set_fusion(is_fusion_on_);
+    builder_->set_shared_lanes(pick(2) == 0);
+    builder_->set_early_waits(pick(2) == 0);
     for (int rank = 0; rank < shape_.rank_count(); ++rank) mark_input_written(rank);
     const int statement_count = 3 + pick(28);
     for (int tries = 0; tries < 400 && static_cast<int>(statements_.size()) < statement_count;
@@ -57,22 +81,66 @@ class RandomProgram {
 
   Result<Program> lower() { return builder_->lower(); }
 
-  void run_statements(Memory& memory) const {
+  void run_statements(Memory& memory, InstanceLayout layout) const {
+    for (const Written& statement : statements_)
+      for (int instance = 0; instance < instance_count_; ++instance)
+        for (int chunk = 0; chunk < statement.destination.count; ++chunk) {
+          uint64_t value = 0;
+          for (const Span& source : statement.sources)
+            value += place_of(memory, source, chunk, instance, layout);
+          place_of(memory, statement.destination, chunk, instance, layout) = value;
+        }
+  }
+
+  void count(const Program& lowered, Coverage& coverage) const {
+    bool has_cross_place = false;
+    bool has_wide = false;
+    bool has_reuse = false;
+    std::set<Place> scratch;
     for (const Written& statement : statements_) {
-      std::vector<uint64_t> value = memory.load(statement.sources[0]);
-      for (size_t source = 1; source < statement.sources.size(); ++source) {
-        const std::vector<uint64_t> other = memory.load(statement.sources[source]);
-        for (size_t index = 0; index < value.size(); ++index) value[index] += other[index];
-      }
-      memory.store(statement.destination, value);
+      const Span& to = statement.destination;
+      const Span& from = statement.sources[0];
+      has_wide = has_wide || to.count > 1;
+      has_cross_place = has_cross_place || (statement.sources.size() == 2 && from.rank != to.rank &&
+                                            (from.buffer != to.buffer || from.index != to.index));
+      if (to.buffer == Buffer::Scratch)
+        for (const Place& place : places(to, false))
+          has_reuse = !scratch.insert(place).second || has_reuse;
     }
+    bool has_fused = false;
+    for (const RankProgram& rank : lowered.ranks)
+      for (const Lane& lane : rank.lanes)
+        for (const Step& step : lane.steps)
+          has_fused = has_fused || step.opcode == Opcode::RecvCopySend ||
+                      step.opcode == Opcode::RecvReduceSend ||
+                      step.opcode == Opcode::RecvReduceCopySend;
+    coverage.cross_place_reduces += has_cross_place;
+    coverage.wide_spans += has_wide;
+    coverage.reused_scratch += has_reuse;
+    coverage.fused_steps += has_fused;
+    coverage.instances += instance_count_ > 1;
+    coverage.lane_keys += uses_lane_keys_;
+    coverage.unfused += !is_fusion_on_;
   }
 
  private:
+  uint64_t& place_of(Memory& memory, const Span& span, int chunk, int instance,
+                     InstanceLayout layout) const {
+    const int index = span.index + chunk;
+    if (span.buffer == Buffer::Scratch)
+      return memory.at(span.rank, span.buffer, index + instance * kScratchChunks);
+    if (layout == InstanceLayout::Interleaved)
+      return memory.at(span.rank, span.buffer, index * instance_count_ + instance);
+    const int block = index / shape_.chunk_count;
+    return memory.at(
+        span.rank, span.buffer,
+        (block * instance_count_ + instance) * shape_.chunk_count + index % shape_.chunk_count);
+  }
+
   int pick(int bound) { return static_cast<int>(prng_.below(static_cast<uint64_t>(bound))); }
 
   void mark_input_written(int rank) {
-    if (!holds_input(shape_.collective, rank)) return;
+    if (!holds_input(shape_, rank)) return;
     for (int index = 0; index < chunks_of(rank, Buffer::Input); ++index) {
       written_.insert({rank, Buffer::Input, index});
       const int alias = input_alias(shape_, rank, index);
@@ -148,6 +216,8 @@ class RandomProgram {
     Written statement{{pick_span(from, count)}, pick_span(to, count)};
     Placement placement;
     if (uses_channels_) placement.channel = pick(3) - 1;
+    // A lane per peer for both directions, as programs for MSCCL have them.
+    if (uses_lane_keys_) placement = {-1, from == to ? pick(8) : to, from};
     const int kind = pick(6);
     if (kind >= 3) statement.sources.push_back(pick_span(to, count));
     if (kind >= 4) statement.destination = statement.sources[1];
@@ -190,6 +260,9 @@ class RandomProgram {
   Prng prng_;
   Program shape_;
   bool uses_channels_ = false;
+  bool uses_lane_keys_ = false;
+  bool is_fusion_on_ = true;
+  int instance_count_ = 1;
   int count_max_ = 1;
   std::optional<ProgramBuilder> builder_;
   std::set<Place> written_;
@@ -202,7 +275,7 @@ uint64_t input_value(int rank, int index) {
 
 void load_inputs(const Program& program, Memory& memory) {
   for (int rank = 0; rank < program.rank_count(); ++rank) {
-    if (!holds_input(program.collective, rank)) continue;
+    if (!holds_input(program, rank)) continue;
     for (int index = 0; index < buffer_chunk_count(program, rank, Buffer::Input); ++index)
       memory.at(rank, Buffer::Input, index) = input_value(rank, index);
   }
@@ -212,9 +285,7 @@ std::vector<uint64_t> run_reference(const Program& program, bool in_place) {
   ReferenceCall call;
   call.dtype = DataType::Int64;
   call.in_place = in_place;
-  call.block_counts.assign(
-      static_cast<size_t>(origin_block_count(program.collective, program.rank_count())),
-      program.chunk_count);
+  call.block_counts.assign(static_cast<size_t>(origin_block_count(program)), program.chunk_count);
   for (int rank = 0; rank < program.rank_count(); ++rank) {
     const int chunks = buffer_chunk_count(program, rank, Buffer::Input);
     Bytes bytes(static_cast<size_t>(chunks) * sizeof(uint64_t));
@@ -247,33 +318,56 @@ std::string lowering_findings(const Program& program) {
   return text;
 }
 
-bool check_program(uint64_t seed) {
+std::vector<uint64_t> run_statements(const RandomProgram& random, const Program& program,
+                                     bool in_place, InstanceLayout layout) {
+  Memory memory(program, in_place);
+  load_inputs(program, memory);
+  random.run_statements(memory, layout);
+  return memory.outputs();
+}
+
+bool check_program(uint64_t seed, Coverage& coverage) {
   RandomProgram random(seed);
   const Result<Program> lowered = random.lower();
   EXPECT_TRUE(lowered.is_ok()) << lowered.status().to_string();
   if (!lowered.is_ok()) return false;
   const Program& program = lowered.value();
+  random.count(program, coverage);
   EXPECT_EQ(lowering_findings(program), "");
   for (const bool in_place : {false, true}) {
     if (in_place ? !program.in_place : !program.out_of_place) continue;
-    Memory expected(program, in_place);
-    load_inputs(program, expected);
-    random.run_statements(expected);
-    EXPECT_EQ(run_reference(program, in_place), expected.outputs());
+    const std::vector<uint64_t> found = run_reference(program, in_place);
+    EXPECT_TRUE(found == run_statements(random, program, in_place, InstanceLayout::Interleaved) ||
+                found == run_statements(random, program, in_place, InstanceLayout::Blocks));
     for (uint64_t schedule = 0; schedule < 3; ++schedule) {
       Memory memory(program, in_place);
       load_inputs(program, memory);
       EXPECT_EQ(run_adversarially(program, memory, seed * 3 + schedule), "");
-      EXPECT_EQ(memory.outputs(), expected.outputs());
+      EXPECT_EQ(memory.outputs(), found);
     }
   }
   return !::testing::Test::HasFailure();
 }
 
 TEST(RandomPrograms, ComputeWhatTheirStatementsCompute) {
+  Coverage coverage;
   for (uint64_t seed = 0; seed < kProgramCount; ++seed)
-    ASSERT_TRUE(check_program(seed)) << "seed " << seed << "\n"
-                                     << program_text(RandomProgram(seed).lower().value());
+    ASSERT_TRUE(check_program(seed, coverage)) << "seed " << seed << "\n"
+                                               << program_text(RandomProgram(seed).lower().value());
+  const std::pair<const char*, uint64_t> rows[] = {
+      {"reduces between unequal places of two ranks", coverage.cross_place_reduces},
+      {"spans of several chunks", coverage.wide_spans},
+      {"scratch written again", coverage.reused_scratch},
+      {"fused steps", coverage.fused_steps},
+      {"several instances", coverage.instances},
+      {"lane keys", coverage.lane_keys},
+      {"fusion off", coverage.unfused}};
+  for (const auto& [name, count] : rows) {
+    std::printf("%5.1f %% of %d programs: %s\n",
+                100.0 * static_cast<double>(count) / static_cast<double>(kProgramCount),
+                static_cast<int>(kProgramCount), name);
+    EXPECT_GE(count * 10, kProgramCount) << name;
+  }
 }
 
 }  // namespace

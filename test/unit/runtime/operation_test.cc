@@ -33,8 +33,7 @@ TEST(Operations, ShareAStreamInTicketOrder) {
   Works works;
   for (auto& own : data) works.push_back(all_reduce(group, 0, own, own));
   EXPECT_FALSE(group.run(works));
-  EXPECT_EQ(group.communicator(0).stats().bytes_sent,
-            4 * (sizeof(FrameHeader) + sizeof(float)));
+  EXPECT_EQ(group.communicator(0).stats().bytes_sent, 4 * (sizeof(FrameHeader) + sizeof(float)));
 }
 
 TEST(Operations, OnTheSameMemoryRunOneAfterTheOther) {
@@ -80,6 +79,24 @@ TEST(Operations, ThatDifferBetweenRanksEndTheCommunicatorInWords) {
     EXPECT_NE(work->status().message().find("operation 0 differs between rank"), std::string::npos)
         << work->status().message();
   }
+}
+
+// Rank 0 has made no call: it is told of two by others, and names these two.
+TEST(Operations, OfTwoOthersThatDifferNameThoseTwo) {
+  SimGroup group(3, {});
+  std::vector<float> data(8, 1);
+  for (const int rank : {1, 2})
+    (void)group.communicator(rank).gather(data.data(), rank, {}, DataType::Float32, 0);
+  group.world().run([] { return false; });
+  const std::string cause = group.communicator(0).barrier({}).status().message();
+  const std::string first = "gather(float32, root 0, 3 elements)";
+  const std::string second = "gather(float32, root 0, 6 elements)";
+  const std::string end = "; all ranks must make the same calls in the same order";
+  EXPECT_TRUE(cause == "operation 0 differs between rank 1 and rank 2: " + first + " against " +
+                           second + ": count 3 against 6" + end ||
+              cause == "operation 0 differs between rank 2 and rank 1: " + second + " against " +
+                           first + ": count 6 against 3" + end)
+      << cause;
 }
 
 TEST(Operations, ThatMatchInAllButTheCountAreAMismatch) {

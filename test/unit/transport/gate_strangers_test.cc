@@ -187,6 +187,23 @@ TEST(Gate, AStrangerInThePlaceOfThePeerDoesNotStandInTheWay) {
   pair.expect_one_link();
 }
 
+// The larger side sends no proof while it takes the stranger for its peer: five seconds, no more.
+TEST(Gate, AStrangerWithTheNameOfTheSmallerIdDelaysUsForFiveSeconds) {
+  GatePair pair;
+  HandWire stranger(pair.world, pair.right);
+  stranger.send(Hello{.from = 1, .to = 2});
+  ASSERT_TRUE(pair.right.transport().connect(pair.left.address(), Initiative::Ours).is_ok());
+  pair.run();
+  EXPECT_FALSE(pair.right.link_to(pair.left).has_wire());
+  const TimeNs deadline = pair.right.transport().expire(pair.world.clock().now(), false);
+  EXPECT_EQ(deadline, 5'000'001'000);  // it was accepted after one latency
+  pair.right.transport().expire(deadline, false);
+  pair.run();
+  EXPECT_TRUE(stranger.is_closed());
+  EXPECT_TRUE(pair.right.link_to(pair.left).has_wire());
+  pair.expect_one_link();
+}
+
 TEST(Gate, AParkedStrangerGoesWhenOurConnectionIsThere) {
   GatePair pair;
   pair.world.pause(pair.right.node());

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <utility>
 
 #include "link_pair.h"
 
@@ -84,6 +85,30 @@ TEST(Link, CarriesTheReasonOfALeave) {
       .send_leave(kCommunicator, Status(StatusCode::Timeout, "waited for rank 9"));
   pair.run();
   EXPECT_EQ(pair.right.leaves, (std::vector<std::string>{"77 timeout: waited for rank 9"}));
+}
+
+// Of another communicator, whose data may keep the link busy for as long as it likes.
+TEST(Link, SendsALeaveBehindTheDataOfItsOwnCommunicatorAlone) {
+  LinkPair pair;
+  CountingOwner owner;
+  const size_t huge = 8 * kFramePayloadBytesMax;
+  pair.send_end().add_owner(&owner, 0);
+  pair.recv_end().add_owner(&owner, 0, 2, huge);
+  pair.run();
+  std::string large(huge, 'd');
+  post_bytes(pair.send_end(), large);
+  Link& link = pair.left.link_to(pair.right);
+  link.send_leave(78, Status::ok());
+  link.send_leave(kCommunicator, Status::ok());
+  std::vector<std::string> order;
+  pair.right.on_pass = [&] {
+    for (const std::string& leave : std::exchange(pair.right.leaves, {})) order.push_back(leave);
+    if (!pair.recv_end().has_message()) return;
+    order.emplace_back("data");
+    pair.recv_end().take(false);
+  };
+  pair.run();
+  EXPECT_EQ(order, (std::vector<std::string>{"78 ok", "data", "77 ok"}));
 }
 
 // Bytes written by hand on a connection whose handshake was right.

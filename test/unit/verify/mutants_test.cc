@@ -50,12 +50,33 @@ Program make_mutant(const Program& origin, MutationKind kind, Prng& prng) {
   return origin;
 }
 
+bool is_place(const FindingPlace& place, const Program& program) {
+  if (place.rank < 0 || place.rank >= program.rank_count()) return false;
+  const auto& lanes = program.ranks[static_cast<size_t>(place.rank)].lanes;
+  if (place.lane < 0) return place.step < 0;
+  if (static_cast<size_t>(place.lane) >= lanes.size()) return false;
+  const auto& steps = lanes[static_cast<size_t>(place.lane)].steps;
+  return place.step < static_cast<int>(steps.size());
+}
+
+// Whether the finding, and each line of its trace, names a part of the program.
+bool has_places(const Finding& finding, const Program& program) {
+  if (finding.trace.size() != finding.trace_places.size()) return false;
+  for (const FindingPlace& place : finding.trace_places)
+    if (!is_place(place, program)) return false;
+  // The program's sizes are about no part of it, nor are outputs that differ between the aliasings.
+  const bool may_have_none = finding.rule == Rule::Structure || finding.rule == Rule::Trees;
+  return is_place(finding.place, program) || (may_have_none && finding.place == FindingPlace());
+}
+
 // The wrong ends of mutants that were accepted.
 std::vector<std::string> judge_mutant(const Program& mutant, const Suite& suite, Tally& tally) {
   ++tally.mutant_count;
   const Verdict verdict = verify(mutant);
   if (!verdict.is_proven()) {
     ++tally.refused[rule_name(verdict.findings[0].rule)];
+    for (const Finding& finding : verdict.findings)
+      if (!has_places(finding, mutant)) return {"a finding without a place: " + finding.text};
     return {};
   }
   ++tally.accepted_count;
