@@ -263,6 +263,17 @@ class Communicator {
                                            std::vector<OutputBlock> outputs, DataType dtype,
                                            CallOptions options = {});
 
+  // Runs a custom collective: a program that was loaded from a file, by its name (program.h). On
+  // every rank each chunk of the contract has `chunk_elements` elements, and `input` and `output`
+  // are as many chunks as the contract gives this rank, one behind the other; they do not overlap.
+  // `op` is what the program's reductions do, Avg is refused. InvalidArgument names what is loaded
+  // when there is no custom program of that name for this number of ranks.
+  Result<std::shared_ptr<Work>> custom(const std::string& program, const void* input, void* output,
+                                       int64_t chunk_elements, DataType dtype,
+                                       ReduceOp op = ReduceOp::Sum, CallOptions options = {});
+  // The chunks that the contract of such a program gives this rank: input, output.
+  Result<std::pair<int, int>> custom_chunk_counts(const std::string& program) const;
+
   // Point to point. Messages of one sender, one receiver and one tag arrive in the order of their
   // calls; different tags may be received in any order. A send is done when its memory may be
   // changed, which may be before the peer receives. Sender and receiver name the same dtype, and

@@ -37,6 +37,7 @@ AliasedBlocks aliased_blocks(const Call& call, int seen_rank) {
     case Collective::Scatter:
       return {seen_rank, 0};
     case Collective::AllToAll:
+    case Collective::Custom:
       return {};
   }
   return {};
@@ -103,15 +104,16 @@ class Adapter {
   void separate() {
     if (aliased_.input < 0) return;
     // What no rank reads is not copied: the input of a broadcast on others than the root.
-    if (!holds_input(call_.collective, seen_rank_)) return;
-    if (input(aliased_.input).data == output(aliased_.output).data) copy_input(input(aliased_.input));
+    if (!holds_input(program_, seen_rank_)) return;
+    if (input(aliased_.input).data == output(aliased_.output).data)
+      copy_input(input(aliased_.input));
   }
 
   void join() {
     const bool is_shared =
         aliased_.input >= 0 && input(aliased_.input).data == output(aliased_.output).data;
-    const bool is_input_larger = call_.collective == Collective::ReduceScatter ||
-                                 call_.collective == Collective::Scatter;
+    const bool is_input_larger =
+        call_.collective == Collective::ReduceScatter || call_.collective == Collective::Scatter;
     if (is_input_larger || aliased_.output < 0) {
       // All of it may be written.
       for (Block& block : call_.buffers.input) copy_input(block);
@@ -151,9 +153,9 @@ CallFacts facts_of(const Call& call, int seen_rank) {
     for (const Block& block : *blocks)
       facts.has_equal_blocks = facts.has_equal_blocks && block.count == call.count_max;
   const AliasedBlocks aliased = aliased_blocks(call, seen_rank);
-  facts.is_in_place = aliased.input >= 0 &&
-                      call.buffers.input[static_cast<size_t>(aliased.input)].data ==
-                          call.buffers.output[static_cast<size_t>(aliased.output)].data;
+  facts.is_in_place =
+      aliased.input >= 0 && call.buffers.input[static_cast<size_t>(aliased.input)].data ==
+                                call.buffers.output[static_cast<size_t>(aliased.output)].data;
   return facts;
 }
 

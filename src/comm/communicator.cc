@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/dtype.h"
 #include "comm/communicator_core.h"
 #include "ir/collective.h"
 
@@ -196,6 +197,40 @@ Result<std::shared_ptr<Work>> Communicator::all_to_all(std::vector<InputBlock> i
   return core_->post(std::move(call), std::move(options));
 }
 
+Result<std::pair<int, int>> Communicator::custom_chunk_counts(const std::string& program) const {
+  const Result<const Algorithm*> found = core_->find_custom(program);
+  if (!found.is_ok()) return found.status();
+  const Program& custom = found.value()->loaded->program;
+  return std::pair(buffer_chunk_count(custom, rank(), Buffer::Input),
+                   buffer_chunk_count(custom, rank(), Buffer::Output));
+}
+
+Result<std::shared_ptr<Work>> Communicator::custom(const std::string& program, const void* input,
+                                                   void* output, int64_t chunk_elements,
+                                                   DataType dtype, ReduceOp op,
+                                                   CallOptions options) {
+  MCCL_RETURN_IF_ERROR(check_count(chunk_elements));
+  const Result<const Algorithm*> found = core_->find_custom(program);
+  if (!found.is_ok()) return found.status();
+  if (op == ReduceOp::Avg)
+    return Status(StatusCode::Unsupported,
+                  "avg: a custom collective reduces other numbers of contributions than ranks; "
+                  "use sum and divide");
+  const Program& custom = found.value()->loaded->program;
+  Call call{.collective = Collective::Custom, .dtype = dtype, .op = op};
+  call.program = found.value();
+  call.count = chunk_elements * size_block_count(custom);
+  call.count_max = chunk_elements;
+  const auto add_chunks = [&](const void* data, Buffer buffer, std::vector<Block>& to) {
+    const auto bytes = chunk_elements * static_cast<int64_t>(dtype_bytes(dtype));
+    for (int chunk = 0; chunk < buffer_chunk_count(custom, rank(), buffer); ++chunk)
+      to.push_back(block_of(static_cast<const std::byte*>(data) + chunk * bytes, chunk_elements));
+  };
+  add_chunks(input, Buffer::Input, call.buffers.input);
+  add_chunks(output, Buffer::Output, call.buffers.output);
+  return core_->post(std::move(call), std::move(options));
+}
+
 namespace {
 
 MessageSpec message_of(const void* data, int64_t count, DataType dtype, int64_t tag) {
@@ -269,12 +304,12 @@ std::string Communicator::explain(Collective collective, int64_t bytes) const {
 std::string Communicator::explain(Collective collective, int64_t bytes,
                                   const CallWords& words) const {
   const int64_t blocks = size_block_count(collective, rank_count());
-  return core_->explain(collective, bytes,
-                        CallFacts{.dtype = words.dtype,
-                                  .op = words.op,
-                                  .block_count = bytes / static_cast<int64_t>(
-                                                             dtype_bytes(words.dtype)) / blocks,
-                                  .is_in_place = words.is_in_place});
+  return core_->explain(
+      collective, bytes,
+      CallFacts{.dtype = words.dtype,
+                .op = words.op,
+                .block_count = bytes / static_cast<int64_t>(dtype_bytes(words.dtype)) / blocks,
+                .is_in_place = words.is_in_place});
 }
 std::string Communicator::start_up_line() const {
   return core_->start_up_line();

@@ -59,6 +59,10 @@ class CommunicatorCore {
                       const std::optional<CallFacts>& facts) const;
   std::string start_up_line() const;
 
+  // The custom program of that name for this communicator's ranks; InvalidArgument when there is
+  // none. Any thread.
+  Result<const Algorithm*> find_custom(const std::string& program) const;
+
   // With the engine held. take_failure(): true once, when it has failed, unless the caller aborted
   // it.
   bool take_failure();
@@ -74,7 +78,7 @@ class CommunicatorCore {
     std::shared_ptr<const ProvenProgram> program;
     ProgramShape shape;
     uint32_t hash;
-    bool is_named = false;  // by MCCL_ALGO
+    bool is_named = false;                                 // by MCCL_ALGO
     std::map<int, std::shared_ptr<const RankCode>> codes;  // by the rank that the program sees
     size_t counter;                                        // index into counters_
   };
@@ -102,6 +106,7 @@ class CommunicatorCore {
     int seen_rank;
   };
   Result<Choice> choose_plan(const Call& call, int64_t bytes);
+  Result<Choice> choose_custom(const Call& call);
   Result<Plan*> find_plan(Collective collective, const PlanEntry& entry);
   // Whether all blocks of the collective's calls are equally long: a rule that users impose on
   // themselves.
@@ -149,6 +154,7 @@ class CommunicatorCore {
   std::map<uint64_t, int> rank_of_process_;
   EngineGroup* group_ = nullptr;
   bool has_told_failure_ = false;
+  std::map<const Algorithm*, PlanEntry> custom_entries_;  // of calls that name their program
   std::unordered_map<const PlanEntry*, Plan> plans_;
   std::map<StreamKey, std::vector<LaneStreams>> streams_;
   std::vector<ProgramCount> counters_;
@@ -156,7 +162,7 @@ class CommunicatorCore {
   std::unordered_map<const PlanWindow*, std::vector<size_t>> outside_;
   std::set<Collective> named_collectives_;  // MCCL_ALGO names a program from a file for them
   bool has_promised_all_to_all_ = false;
-  std::vector<std::string> notices_;        // to be logged once the engine is not held any more
+  std::vector<std::string> notices_;  // to be logged once the engine is not held any more
   uint64_t message_count_ = 0;
   int host_count_ = 1;
 };

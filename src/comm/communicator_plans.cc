@@ -25,23 +25,24 @@ void CommunicatorCore::note_promised_blocks() {
   for (const Algorithm* algorithm : endpoint_.library().loaded()) {
     if (!list_mentions(list.value(), {algorithm, 0})) continue;
     named_collectives_.insert(algorithm->collective);
-    has_promised_all_to_all_ |= algorithm->collective == Collective::AllToAll &&
-                                algorithm->rank_count_max == rank_count();
+    has_promised_all_to_all_ |=
+        algorithm->collective == Collective::AllToAll && algorithm->rank_count_max == rank_count();
   }
 }
 
 Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call, int64_t bytes) {
   const PlanTable& table = agreement_.table;
+  if (call.collective == Collective::Custom) return choose_custom(call);
   const bool is_sizeless =
       call.collective == Collective::AllToAll && !has_promised_equal_blocks(call.collective);
   if (call.collective == Collective::AllToAll)
-    bytes = is_sizeless ? kBytesUnlimited - 1
-                        : call.count_max * rank_count() *
-                              static_cast<int64_t>(dtype_bytes(call.dtype));
+    bytes = is_sizeless
+                ? kBytesUnlimited - 1
+                : call.count_max * rank_count() * static_cast<int64_t>(dtype_bytes(call.dtype));
   const Result<const PlanWindow*> window = find_window(table, call.collective, bytes);
   if (!window.is_ok()) return window.status();
-  Choice choice{.plan = nullptr, .fit = {}, .seen_rank = (rank_ - call.root + rank_count()) %
-                                                         rank_count()};
+  Choice choice{
+      .plan = nullptr, .fit = {}, .seen_rank = (rank_ - call.root + rank_count()) % rank_count()};
   if (endpoint_.library().loaded().empty()) {
     const Result<Plan*> plan = find_plan(call.collective, window.value()->entry);
     if (!plan.is_ok()) return plan.status();
@@ -79,6 +80,47 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
     MCCL_RETURN_IF_ERROR(check_strict_call(table, call.collective, bytes, facts,
                                            *choice.plan->algorithm,
                                            endpoint_.library().algorithms()));
+  return choice;
+}
+
+Result<const Algorithm*> CommunicatorCore::find_custom(const std::string& program) const {
+  std::string known;
+  for (const Algorithm* algorithm : endpoint_.library().loaded()) {
+    if (algorithm->collective != Collective::Custom) continue;
+    if (algorithm->name == program && algorithm->rank_count_max == rank_count()) return algorithm;
+    known += fmt::format("{}{} for {} ranks", known.empty() ? "" : ", ", algorithm->name,
+                         algorithm->rank_count_max);
+  }
+  return Status(StatusCode::InvalidArgument,
+                fmt::format("no custom collective called \"{}\" for {} ranks is loaded; loaded: {}",
+                            program, rank_count(), known.empty() ? "none" : known));
+}
+
+// Named by the caller, so there is nothing to choose: all ranks cut it alike, from the same table.
+Result<CommunicatorCore::Choice> CommunicatorCore::choose_custom(const Call& call) {
+  const Algorithm& algorithm = *call.program;
+  Choice choice{.plan = nullptr, .fit = {}, .seen_rank = rank_};
+  choice.fit = find_fit(*algorithm.loaded, facts_of(call, rank_), false);
+  if (choice.fit.rule != FitRule::Fits) {
+    const FitWords words = describe_fit(choice.fit.rule, *algorithm.loaded, facts_of(call, rank_));
+    return Status(StatusCode::Unsupported,
+                  fmt::format("{}: {}; would do: {}", algorithm.name, words.reason, words.remedy));
+  }
+  choice.fit = {};
+  auto entry = custom_entries_.find(&algorithm);
+  if (entry == custom_entries_.end()) {
+    const Algorithm* const one[] = {&algorithm};
+    Selection selection = select_candidates(agreement_.table, Collective::Custom, {}, one);
+    Candidate& candidate = selection.candidates.front();
+    if (candidate.rule != PlanRule::Admitted)
+      return Status(StatusCode::Unsupported, fmt::format("{}: {}; would do: {}", algorithm.name,
+                                                         candidate.reason, candidate.remedy));
+    candidate.entry.reason = "named by the call";
+    entry = custom_entries_.emplace(&algorithm, std::move(candidate.entry)).first;
+  }
+  const Result<Plan*> plan = find_plan(Collective::Custom, entry->second);
+  if (!plan.is_ok()) return plan.status();
+  choice.plan = plan.value();
   return choice;
 }
 
@@ -127,8 +169,8 @@ const std::vector<size_t>& CommunicatorCore::refusals_outside(Collective collect
   const auto found = outside_.find(&window);
   if (found != outside_.end()) return found->second;
   std::vector<size_t>& numbers = outside_[&window];
-  for (const LoadedRefusal& refusal : list_refusals(agreement_.table, collective, bytes,
-                                                    endpoint_.library().algorithms()))
+  for (const LoadedRefusal& refusal :
+       list_refusals(agreement_.table, collective, bytes, endpoint_.library().algorithms()))
     numbers.push_back(number_of_refusal({.collective = collective,
                                          .program = std::string(refusal.algorithm->name),
                                          .rule = refusal.rule,
@@ -141,10 +183,11 @@ size_t CommunicatorCore::number_of_refusal(RefusalCount refusal) {
   for (size_t number = 0; number < refusals_.size(); ++number)
     if (refusals_[number].program == refusal.program && refusals_[number].rule == refusal.rule)
       return number;
-  notices_.push_back(fmt::format("{}: {} does not serve some calls of {}: {}; would do: {}; "
-                                 "mccl.stats() counts them",
-                                 title_, refusal.program, collective_name(refusal.collective),
-                                 refusal.reason, refusal.remedy));
+  notices_.push_back(
+      fmt::format("{}: {} does not serve some calls of {}: {}; would do: {}; "
+                  "mccl.stats() counts them",
+                  title_, refusal.program, collective_name(refusal.collective), refusal.reason,
+                  refusal.remedy));
   refusals_.push_back(std::move(refusal));
   return refusals_.size() - 1;
 }
@@ -177,11 +220,11 @@ void CommunicatorCore::count_call(const Choice& choice, Call& call, uint64_t mov
   const int64_t copied =
       copy_to_fit(choice.plan->program->program(), choice.seen_rank, call, options.stand_in);
   if (counter.copied_calls++ == 0)
-    notices_.push_back(fmt::format("{}: {} claims {} calls only; others copy their input, and "
-                                   "mccl.stats() counts them",
-                                   title_, counter.program,
-                                   choice.plan->program->program().in_place ? "in-place"
-                                                                            : "out-of-place"));
+    notices_.push_back(
+        fmt::format("{}: {} claims {} calls only; others copy their input, and "
+                    "mccl.stats() counts them",
+                    title_, counter.program,
+                    choice.plan->program->program().in_place ? "in-place" : "out-of-place"));
   counter.copied_bytes += static_cast<uint64_t>(copied);
 }
 
@@ -202,13 +245,13 @@ std::vector<LoadedCount> CommunicatorCore::count_loaded() const {
 std::string CommunicatorCore::describe_loaded() const {
   const std::span<const Algorithm* const> loaded = endpoint_.library().loaded();
   const auto usable = std::count_if(
-      loaded.begin(), loaded.end(), [this](const Algorithm* algorithm) {
-        return algorithm->rank_count_max == rank_count();
-      });
-  return fmt::format("programs from files: loaded {}, proven {}, used 0 so far; {} of them {} for "
-                     "{} rank{}",
-                     loaded.size(), endpoint_.library().proven_count(), usable,
-                     usable == 1 ? "is" : "are", rank_count(), rank_count() == 1 ? "" : "s");
+      loaded.begin(), loaded.end(),
+      [this](const Algorithm* algorithm) { return algorithm->rank_count_max == rank_count(); });
+  return fmt::format(
+      "programs from files: loaded {}, proven {}, used 0 so far; {} of them {} for "
+      "{} rank{}",
+      loaded.size(), endpoint_.library().proven_count(), usable, usable == 1 ? "is" : "are",
+      rank_count(), rank_count() == 1 ? "" : "s");
 }
 
 std::string CommunicatorCore::describe_served() {
@@ -226,8 +269,8 @@ std::string CommunicatorCore::describe_served() {
 
 std::string CommunicatorCore::explain(Collective collective, int64_t bytes,
                                       const std::optional<CallFacts>& facts) const {
-  return to_string(mccl::explain(agreement_.table, collective, bytes,
-                                 endpoint_.library().algorithms(), facts));
+  return to_string(
+      mccl::explain(agreement_.table, collective, bytes, endpoint_.library().algorithms(), facts));
 }
 
 }  // namespace mccl

@@ -39,8 +39,9 @@ struct Words {
 };
 
 Words words_of(const CallSummary& call) {
-  return {call.is_barrier ? "barrier"
-                          : name_of(call.collective, all_collectives().size(), &collective_name),
+  return {call.is_barrier
+              ? "barrier"
+              : name_of(call.collective, all_collectives().size() + 1, &collective_name),
           name_of(call.dtype, all_data_types().size(), &dtype_name),
           name_of(call.op, all_reduce_ops().size(), &reduce_op_name),
           std::to_string(call.root),

@@ -5,6 +5,7 @@
 // what comes out still goes through the verifier.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -79,6 +80,14 @@ constexpr size_t kXmlNameBytesMax = 255;
 constexpr size_t kXmlFaultsMax = 10000;  // where reading stops and says so
 
 XmlReadResult read_xml(std::string_view text);
+
+// Line and column, 1-based, column in bytes.
+struct XmlPosition {
+  int line = 1;
+  int column = 1;
+  auto operator<=>(const XmlPosition&) const = default;
+};
+XmlPosition find_position(std::string_view text, size_t offset);
 
 // Canonical: the same program gives the same bytes, and write(read(write(p))) == write(p). An error
 // names the first instruction or field that the dialect cannot say. A `use` that says nothing is

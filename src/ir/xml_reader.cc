@@ -318,6 +318,14 @@ size_t XmlReadResult::offset_of(int rank, int lane, int step) const {
   return step < 0 ? in_lane.lane : in_lane.steps[static_cast<size_t>(step)];
 }
 
+XmlPosition find_position(std::string_view text, size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t newline = before.rfind('\n');
+  const size_t line_start = newline == std::string_view::npos ? 0 : newline + 1;
+  return {static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
+          static_cast<int>(before.size() - line_start) + 1};
+}
+
 std::string XmlReadResult::to_string(std::string_view file_name) const {
   std::string text;
   for (const XmlFault& fault : faults) {

@@ -32,8 +32,7 @@ class Counter {
     count_hops();
     for (const RankProgram& rank : program_.ranks) count_rank(rank);
     const int64_t chunks_of_s =
-        int64_t{program_.chunk_count} *
-        size_block_count(program_.collective, program_.rank_count());
+        int64_t{program_.chunk_count} * std::max(1, size_block_count(program_));
     cost_.bytes_moved = {moved_, chunks_of_s};
     cost_.bytes_reduced = {reduced_, chunks_of_s};
     cost_.scratch_bytes = {scratch_, chunks_of_s};

@@ -76,7 +76,7 @@ class ShapeRun {
   static size_t index(int rank) { return static_cast<size_t>(rank); }
   int blocks(Buffer buffer) const {
     const Program& program = program_->program();
-    return mccl::block_count(program.collective, buffer, 0, program.rank_count());
+    return mccl::block_count(program, buffer, 0);
   }
   size_t block_bytes() const {
     return static_cast<size_t>(run_.block_count) * dtype_bytes(run_.dtype);

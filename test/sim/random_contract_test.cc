@@ -1,7 +1,7 @@
 // Random programs that are collectives: what their statements compute, one after the other, is
 // written down as a contract, and the lowered program must be proven to keep it, whatever fusion,
-// lane keys and instances make of it. Then the reference executor and interleavings of its
-// lanes must give the numbers that the contract promises.
+// lane keys and instances make of it. Then the reference executor, interleavings of its
+// lanes and the engine must give the numbers that the contract promises.
 //
 //   random_contract_test                      the seeds of `make test`
 //   random_contract_test --seeds=FIRST:COUNT  others: `make soak`, or one that failed
@@ -20,6 +20,8 @@
 #include "ir/opcode.h"
 #include "mccl/language.h"
 #include "sim/seed_range.h"
+#include "support/program_files.h"
+#include "support/sim_group.h"
 #include "unit/lang/adversarial_run.h"
 #include "unit/lang/program_text.h"
 #include "verify/reference.h"
@@ -339,6 +341,48 @@ class Coverage {
   std::mutex mutex_;
 };
 
+// By the engine, over the simulator's wires. Two calls: the second one uses streams again.
+std::string run_engine(const Program& program, uint64_t seed) {
+  const ProgramFolder folder;
+  SimGroupOptions options;
+  options.settings = {{"MSCCL_XML_FILES", folder.write("random.xml", program)},
+                      {"MCCL_LOG", "error"}};
+  sim::WorldOptions world;
+  world.seed = seed;
+  world.latency_ns = 20'000;
+  world.latency_jitter = 2;
+  SimGroup group(program.rank_count(), world, options);
+  const int64_t chunk_elements = 1 + static_cast<int64_t>(seed % 3) * 700;
+  for (int call = 0; call < 2; ++call) {
+    std::vector<std::vector<uint64_t>> inputs, outputs;
+    for (int rank = 0; rank < program.rank_count(); ++rank) {
+      std::vector<uint64_t>& input = inputs.emplace_back();
+      for (int chunk = 0; chunk < buffer_chunk_count(program, rank, Buffer::Input); ++chunk)
+        input.insert(input.end(), static_cast<size_t>(chunk_elements), input_value(rank, chunk));
+      outputs.emplace_back(
+          static_cast<size_t>(chunk_elements * buffer_chunk_count(program, rank, Buffer::Output)));
+    }
+    std::vector<std::shared_ptr<Work>> works;
+    for (int rank = 0; rank < program.rank_count(); ++rank) {
+      const auto index = static_cast<size_t>(rank);
+      Result<std::shared_ptr<Work>> work = group.communicator(rank).custom(
+          "random", inputs[index].data(), outputs[index].data(), chunk_elements, DataType::Int64);
+      if (!work.is_ok()) return "rank " + std::to_string(rank) + ": " + work.status().to_string();
+      works.push_back(std::move(work).value());
+    }
+    if (!group.run(works)) return "the engine hangs";
+    for (const int64_t element : {int64_t{0}, chunk_elements - 1}) {  // of every chunk
+      std::vector<uint64_t> found;
+      for (const std::vector<uint64_t>& output : outputs)
+        for (size_t begin = 0; begin < output.size(); begin += static_cast<size_t>(chunk_elements))
+          found.push_back(output[begin + static_cast<size_t>(element)]);
+      const std::string text = compare(program, found, "the engine");
+      if (!text.empty()) return text;
+    }
+  }
+  return {};
+}
+
 std::string check_seed(uint64_t seed, Coverage& coverage) {
   const RandomContract random(seed);
   const Result<Program> lowered = random.lower();
@@ -350,6 +394,7 @@ std::string check_seed(uint64_t seed, Coverage& coverage) {
   for (const Finding& finding : verify(program).findings) text += finding.text + "; ";
   if (text.empty()) text = run_reference(program);
   if (text.empty()) text = run_adversaries(program, seed);
+  if (text.empty()) text = run_engine(program, seed);
   return text.empty() ? text : text + "\n" + program_text(program);
 }
 

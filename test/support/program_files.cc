@@ -34,7 +34,8 @@ std::string ProgramFolder::write_text(const std::string& file, const std::string
 }
 
 Program make_one_step_all_reduce(int rank_count) {
-  Program program{.name = "one_step", .collective = Collective::AllReduce, .in_place = false};
+  Program program{
+      .name = "one_step", .collective = Collective::AllReduce, .in_place = false, .ranks = {}};
   for (int rank = 0; rank < rank_count; ++rank) {
     RankProgram& own = program.ranks.emplace_back();
     own.scratch_chunk_count = rank_count - 1;

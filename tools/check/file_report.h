@@ -1,7 +1,6 @@
 // What can be said about one program file: read, judged, compared. Pure: texts in, values out.
 #pragma once
 
-#include <compare>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,13 +10,6 @@
 #include "verify/verify.h"
 
 namespace mccl {
-
-// 1-based, the column in bytes.
-struct XmlPosition {
-  int line = 1;
-  int column = 1;
-  auto operator<=>(const XmlPosition&) const = default;
-};
 
 // A line of a counter-example.
 struct PlacedLine {
