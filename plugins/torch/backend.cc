@@ -137,10 +137,14 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
                 status.message());
           })) {
   init();
+  // torch gives every group a timeout, also who has asked for none.
+  if (options_->timeout == kBackendDefaultTimeout)
+    timeout_ = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::nanoseconds(shared_->endpoint->core().config().timeout_ns));
   is_unified_in_place_ = shared_->endpoint->core().config().is_unified_in_place;
   TorchStore meeting_place(store);
   CommunicatorOptions communicator_options;
-  communicator_options.timeout_ns = limit_ns(options_->timeout);
+  communicator_options.timeout_ns = limit_ns(timeout_.load());
   communicator_options.title = title_of(*options_, size);
   std::exception_ptr interrupt;
   communicator_options.interrupted = [&] {

@@ -99,6 +99,10 @@ class Backend final : public c10d::Backend {
                             Splits& input_splits, const c10d::AllToAllOptions& options) override;
   WorkPointer alltoall(Tensors& outputs, Tensors& inputs,
                        const c10d::AllToAllOptions& options) override;
+  // A custom collective by the name of its program; see Communicator::custom. The tensors hold the
+  // chunks that the contract gives this rank; `chunk_elements` is needed where it gives none.
+  WorkPointer custom(const std::string& program, const at::Tensor& input, at::Tensor& output,
+                     ReduceOp op, bool is_async, std::optional<int64_t> chunk_elements);
   WorkPointer send(Tensors& tensors, int destination, int tag) override;
   WorkPointer recv(Tensors& tensors, int source, int tag) override;
   WorkPointer recvAnysource(Tensors& tensors, int tag) override;

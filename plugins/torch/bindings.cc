@@ -203,6 +203,16 @@ PYBIND11_MODULE(_C, module) {
            })
       .def("explain", &explain, py::arg("collective"), py::arg("bytes"),
            py::arg("dtype") = py::none(), py::arg("op") = "sum", py::arg("in_place") = false)
+      .def(
+          "custom",
+          [](Backend& self, const std::string& program, const at::Tensor& input, at::Tensor output,
+             const std::string& op, bool is_async, std::optional<int64_t> chunk_elements) {
+            const ReduceOp reduction = parse_op(op);
+            const py::gil_scoped_release release;
+            return self.custom(program, input, output, reduction, is_async, chunk_elements);
+          },
+          py::arg("program"), py::arg("input"), py::arg("output"), py::arg("op") = "sum",
+          py::arg("async_op") = false, py::arg("chunk_elements") = py::none())
       .def("_abort", py::overload_cast<const std::string&>(&Backend::abort),
            py::call_guard<py::gil_scoped_release>(), py::arg("reason"),
            "Fails the group on all ranks, with a reason that they report. Does not block.")

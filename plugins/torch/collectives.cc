@@ -406,6 +406,57 @@ Backend::WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
                }});
 }
 
+namespace {
+
+// Elements of a chunk, from tensors that hold whole chunks; ValueError names both numbers.
+int64_t chunk_elements_of(const std::string& program, std::pair<int, int> chunks,
+                          const at::Tensor& input, const at::Tensor& output,
+                          std::optional<int64_t> given) {
+  int64_t elements = given.value_or(-1);
+  const auto look_at = [&](const char* what, int count, int64_t found) {
+    if (elements < 0 && count > 0) {
+      TORCH_CHECK_VALUE(found % count == 0, "mccl: ", program, ": ", what, " has ", found,
+                        " elements, which are not ", count, " equal chunks");
+      elements = found / count;
+    }
+    TORCH_CHECK_VALUE(elements < 0 || found == elements * count, "mccl: ", program, ": ", what,
+                      " has ", found, " elements; this rank has ", count, " chunks of ", elements,
+                      " there");
+  };
+  look_at("the input", chunks.first, input.numel());
+  look_at("the output", chunks.second, output.numel());
+  TORCH_CHECK_VALUE(elements >= 0, "mccl: ", program,
+                    ": this rank has no chunks; say chunk_elements, as the others have it");
+  return elements;
+}
+
+}  // namespace
+
+Backend::WorkPointer Backend::custom(const std::string& program, const at::Tensor& input,
+                                     at::Tensor& output, ReduceOp op, bool is_async,
+                                     std::optional<int64_t> chunk_elements) {
+  TORCH_CHECK_VALUE(input.scalar_type() == output.scalar_type(),
+                    "mccl: the input of a custom collective is ", input.scalar_type(),
+                    ", its output ", output.scalar_type(), "; they are of one dtype");
+  const Result<std::pair<int, int>> chunks =
+      check_living().communicator->custom_chunk_counts(program);
+  throw_unless_ok(chunks.status());
+  const int64_t elements =
+      chunk_elements_of(program, chunks.value(), input, output, chunk_elements);
+  const Elements parts = reduced_elements(input.scalar_type(), {.op = op});
+  Staging staging = stage("custom_collective", input.scalar_type(), parts);
+  std::vector<InputBlock> inputs = {staging.input(input)};
+  const std::vector<OutputBlock> outputs = {staging.output(output)};
+  staging.separate(inputs, outputs, -1, -1);
+  return post({{OpType::UNKNOWN, "mccl:custom", c10d::kUnsetTimeout, is_async},
+               std::move(staging),
+               {output},
+               [=, from = inputs[0].data, to = outputs[0].data, count = elements * parts.parts](
+                   Communicator& communicator, DataType dtype, CallOptions call) {
+                 return communicator.custom(program, from, to, count, dtype, op, std::move(call));
+               }});
+}
+
 Backend::WorkPointer Backend::barrier(const c10d::BarrierOptions& options) {
   return post({{OpType::BARRIER, "mccl:barrier", options.timeout, options.asyncOp},
                stage("barrier", at::kByte, {DataType::UInt8}),

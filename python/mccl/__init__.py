@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 # Tells this package from another one that is imported as `mccl`.
 __distribution__ = "torch-mccl"
 
-__all__ = ["create_backend", "dump", "explain", "stats"]
+__all__ = ["create_backend", "custom_collective", "dump", "explain", "stats"]
 
 # Held here because torch keeps the C++ object only; what a destroyed group leaves is small.
 _living: "set[Any]" = set()
@@ -146,6 +146,25 @@ def explain(
     """
     name = None if dtype is None else str(dtype).removeprefix("torch.")
     return _backend_of(group).explain(collective, bytes, name, op, in_place)
+
+
+def custom_collective(
+    name: str, input, output, group=None, *, op: str = "sum", async_op: bool = False,
+    chunk_elements: "int | None" = None
+):
+    """Runs the custom collective `name`, a program that was loaded from a file, on all ranks.
+
+    `input` and `output` are tensors of one dtype that hold the chunks which the program's contract
+    gives this rank, one behind the other; all chunks of all ranks are equally long. A rank with no
+    chunks of its own passes empty tensors and `chunk_elements`. With `async_op` returns a Work, else
+    waits and returns None. ValueError names the programs that are loaded, or the two sizes that
+    disagree; see docs/custom-algorithms.md.
+    """
+    work = _backend_of(group).custom(name, input, output, op, async_op, chunk_elements)
+    if async_op:
+        return work
+    work.wait()
+    return None
 
 
 def dump(path: "str | None" = None) -> str:

@@ -354,7 +354,8 @@ SettingRow timeout_row() {
           .scope = SettingScope::Local,
           .effect =
               "The deadline of an operation for which the caller gives none, and of the "
-              "rendezvous.",
+              "rendezvous. Of torch's groups: of those that are made with torch's default of 30 "
+              "minutes.",
           .fallbacks = {},
           .parse = [](std::string_view text,
                       Config* config) { return parse_seconds(text, &config->timeout_ns); },
