@@ -94,8 +94,13 @@ Status Bootstrap::publish(const RankRecord& record, uint64_t meeting) {
   own_.title = options_.title;
   if (options_.rank > 0) return join();
   meeting_ = fmt::format("{:016x}", meeting);
-  MCCL_RETURN_IF_ERROR(store_.set(key_of_rank(0), to_json(own_).dump()));
+  MCCL_RETURN_IF_ERROR(publish_record());
   return store_.set(key_of_meeting(), meeting_);
+}
+
+Status Bootstrap::publish_record() {
+  if (options_.check_secret) own_.secret_check = options_.check_secret(meeting_);
+  return store_.set(key_of_rank(options_.rank), to_json(own_).dump());
 }
 
 Status Bootstrap::join() {
@@ -110,7 +115,7 @@ Status Bootstrap::join() {
       Result<std::optional<std::string>> blob = store_.get(key_of_blob(), 0);
       if (!blob.is_ok()) return blob.status();
       if (!blob.value().has_value())
-        return store_.set(key_of_rank(options_.rank), to_json(own_).dump());
+        return publish_record();
       // Over before this rank came: of an earlier run, or its ranks have failed just now.
       over_since = std::min(over_since, clock_.now());
       const Result<bool> was_here = took_part();

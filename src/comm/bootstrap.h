@@ -63,6 +63,8 @@ struct BootstrapOptions {
   int rank_count = 1;
   int64_t timeout_ns = 0;
   std::function<bool()> interrupted = {};
+  // What this rank's record says of its secret at the meeting (RankRecord::secret_check).
+  std::function<std::string(const std::string& meeting)> check_secret = {};
   // What the table of plans may name on this rank. Not owned.
   std::span<const Algorithm* const> algorithms = catalog();
 };
@@ -91,6 +93,7 @@ class Bootstrap {
 
   // Joins the meeting that rank 0 has called, once it is one that is not over.
   Status join();
+  Status publish_record();
   // Whether rank 0 of a meeting that is over still lives and leads another group than this rank's:
   // then it will not call another meeting.
   Status check_over(TimeNs since);

@@ -7,8 +7,23 @@
 
 #include "comm/communicator_core.h"
 #include "comm/rendezvous_host.h"
+#include "transport/handshake.h"
 
 namespace mccl {
+namespace {
+
+// Enough to tell two secrets apart. Who reads the store can try guesses on it, as who sees a
+// handshake can.
+std::string check_of(const std::string& secret, const std::string& meeting) {
+  if (secret.empty()) return {};
+  const Mac mac = Authenticator().authenticate(secret, "mccl meeting " + meeting);
+  std::string check;
+  for (size_t index = 0; index < 4; ++index)
+    check += fmt::format("{:02x}", std::to_integer<unsigned>(mac[index]));
+  return check;
+}
+
+}  // namespace
 
 Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& endpoint, Store& store,
                                                                int rank, int rank_count,
@@ -32,9 +47,17 @@ Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& end
                            static_cast<uint64_t>(endpoint.engine().clock().now()) +
                            endpoint.take_communicator_number();
   auto host = std::make_unique<RendezvousHost>(endpoint);
-  Bootstrap bootstrap(store, endpoint.engine().clock(), *host,
-                      {options.name, title, rank, rank_count, timeout_ns, options.interrupted,
-                       endpoint.library().algorithms()});
+  Bootstrap bootstrap(
+      store, endpoint.engine().clock(), *host,
+      {.name = options.name,
+       .title = title,
+       .rank = rank,
+       .rank_count = rank_count,
+       .timeout_ns = timeout_ns,
+       .interrupted = options.interrupted,
+       .check_secret = [secret = endpoint.config().secret](
+                           const std::string& meeting) { return check_of(secret, number); },
+       .algorithms = endpoint.library().algorithms()});
   Rendezvous rendezvous{&endpoint,
                         std::move(host),
                         std::move(bootstrap),

@@ -101,6 +101,7 @@ nlohmann::json to_json(const RankRecord& record) {
           {"pid", record.pid},
           {"switch", record.switch_name},
           {"settings", record.settings},
+          {"secret_check", record.secret_check},
           {"version", record.version},
           {"manifest", record.manifest},
           {"programs", record.programs},
@@ -121,6 +122,7 @@ RankRecord record_from(const nlohmann::json& json) {
   record.pid = json.at("pid").get<int64_t>();
   record.switch_name = json.at("switch").get<std::string>();
   record.settings = json.at("settings").get<std::string>();
+  record.secret_check = json.at("secret_check").get<std::string>();
   record.version = json.at("version").get<std::string>();
   record.manifest = json.at("manifest").get<std::vector<std::pair<std::string, std::string>>>();
   record.programs = json.at("programs").get<std::string>();
@@ -135,7 +137,7 @@ bool RankRecord::operator==(const RankRecord& other) const {
   const auto fields = [](const RankRecord& record) {
     return std::tie(record.peer.process_id, record.peer.token, record.peer.address,
                     record.host_name, record.host_id, record.kernel_id, record.pid,
-                    record.switch_name, record.settings, record.version, record.manifest,
+                    record.switch_name, record.settings, record.secret_check, record.version, record.manifest,
                     record.programs, record.program_files, record.program_fault,
                     record.rank_count, record.title);
   };
@@ -168,6 +170,10 @@ Status check_records(const std::vector<RankRecord>& ranks) {
   for (const std::string& name : setting_names(ranks))
     compare("the ranks have different values of " + name, "it must be the same on all ranks",
             [&name](const RankRecord& record) { return setting_of(record.settings, name); });
+  compare("the ranks have different values of MCCL_SECRET", "it must be the same on all ranks",
+          [](const RankRecord& record) {
+            return record.secret_check.empty() ? "none" : "one with check " + record.secret_check;
+          });
   const bool have_equal_programs =
       std::all_of(ranks.begin(), ranks.end(), [&ranks](const RankRecord& record) {
         return record.programs == ranks.front().programs;

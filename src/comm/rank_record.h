@@ -20,6 +20,8 @@ struct RankRecord {
   int64_t pid = 0;
   std::string switch_name;  // MCCL_SWITCH
   std::string settings;     // job_settings_text()
+  // Which MCCL_SECRET it has: equal where that is, and new for every meeting; empty: none.
+  std::string secret_check;
   std::string version;
   // What should be equal and need not be: ("torch", "2.13.0").
   std::vector<std::pair<std::string, std::string>> manifest;

@@ -193,6 +193,15 @@ TEST(Bootstrap, NamesEveryDifferenceOnce) {
       "host2); it must be the same on all ranks");
 }
 
+TEST(Bootstrap, NamesTheRankWithAnotherSecret) {
+  std::vector<RankRecord> ranks = {record_of(0), record_of(1), record_of(2)};
+  ranks[0].secret_check = ranks[2].secret_check = "0a0b0c0d";
+  EXPECT_EQ(check_records(ranks).message(),
+            "the ranks have different values of MCCL_SECRET: \"one with check 0a0b0c0d\" on ranks "
+            "0, 2 (host host0, ...), \"none\" on rank 1 (host host1); it must be the same on all "
+            "ranks");
+}
+
 TEST(Bootstrap, GivesNoticeOfWhatNeedNotBeEqual) {
   Meeting meeting;
   RankRecord first = record_of(0), second = record_of(1);
