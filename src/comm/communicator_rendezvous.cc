@@ -56,7 +56,7 @@ Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& end
        .timeout_ns = timeout_ns,
        .interrupted = options.interrupted,
        .check_secret = [secret = endpoint.config().secret](
-                           const std::string& meeting) { return check_of(secret, number); },
+                           const std::string& number) { return check_of(secret, number); },
        .algorithms = endpoint.library().algorithms()});
   Rendezvous rendezvous{&endpoint,
                         std::move(host),

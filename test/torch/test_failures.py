@@ -255,3 +255,17 @@ def test_a_rank_that_leaves_early_is_named():
         ranks.is_broken = True
     assert text.startswith("DistBackendError: mccl: ") and "rank 1 (host " in text
     assert "destroyed the communicator" in text
+
+
+def init_with_secret(rank, rank_count):
+    os.environ["MCCL_SECRET"] = "right" if rank != 1 else "wrong"
+    rank_processes.init()
+
+
+def test_another_secret_is_found_when_the_ranks_meet():
+    with rank_processes.Ranks(3, initialises=False) as ranks:
+        outcomes = ranks.outcomes(init_with_secret)
+        ranks.is_broken = True
+    for outcome in outcomes:
+        assert "the ranks have different values of MCCL_SECRET" in outcome.error, outcome
+        assert "right" not in outcome.error and "wrong" not in outcome.error

@@ -88,17 +88,3 @@ def test_a_stopped_rank_is_named_and_the_results_stay_exact(scripts):
     for script in ranks:
         assert script.status == 0, script.errors
         assert script.reports == [{"rounds": 200}]
-
-
-def init_with_secret(rank, rank_count):
-    os.environ["MCCL_SECRET"] = "right" if rank != 1 else "wrong"
-    rank_processes.init()
-
-
-def test_another_secret_is_found_when_the_ranks_meet():
-    with rank_processes.Ranks(3, initialises=False) as ranks:
-        outcomes = ranks.outcomes(init_with_secret)
-        ranks.is_broken = True
-    for outcome in outcomes:
-        assert "the ranks have different values of MCCL_SECRET" in outcome.error, outcome
-        assert "right" not in outcome.error and "wrong" not in outcome.error
