@@ -43,8 +43,7 @@ TEST(Interpreter, SendsNoMoreThanItsCredit) {
   };
   Works works = {broadcast(0, mine)};
   EXPECT_FALSE(group.run(works));
-  EXPECT_EQ(group.communicator(0).stats().bytes_sent,
-            2 * (sizeof(FrameHeader) + 64));
+  EXPECT_EQ(group.communicator(0).stats().bytes_sent, 2 * (sizeof(FrameHeader) + 64));
   works.push_back(broadcast(1, theirs));
   group.world().wires(1).wake();  // as the endpoint's thread would: credits go when it is idle
   ASSERT_NO_FATAL_FAILURE(finish(group, works));
@@ -63,10 +62,27 @@ TEST(Interpreter, ReducesNothingOfNothing) {
 }
 
 TEST(Interpreter, WaitsForTheCaptureOfWhatItOverwrites) {
-  // Recursive doubling sends its buffer by reference and then reduces into it.
-  SimGroup group(2, {.queue_bytes_max = 64 * 1024, .reads_late = true},
+  // Recursive doubling sends its buffer by reference and then reduces into it. Rank 0's port is
+  // busy with a broadcast, so it has the peer's bytes long before its own have left.
+  SimGroup group(2, {.latency_ns = 100, .queue_bytes_max = 64 * 1024, .reads_late = true},
                  forced("all_reduce_recursive_doubling"));
-  expect_exact_sum(2, 1 << 18, group);
+  const size_t other = group.add_communicator("other");
+  constexpr int64_t kBulk = 8 << 20;
+  std::vector<std::vector<float>> bulk(2, std::vector<float>(kBulk, 5));
+  std::vector<std::vector<float>> data(2, std::vector<float>(1 << 18, 6));
+  Works works;
+  for (int rank = 0; rank < 2; ++rank)
+    works.push_back(
+        group.communicator(rank, other)
+            .broadcast(bulk[static_cast<size_t>(rank)].data(), kBulk, DataType::Float32, 0)
+            .value());
+  for (int rank = 0; rank < 2; ++rank) {
+    auto& own = data[static_cast<size_t>(rank)];
+    works.push_back(all_reduce(group, rank, own, own));
+  }
+  ASSERT_NO_FATAL_FAILURE(finish(group, works));
+  EXPECT_EQ(first_difference(data[0], 12), -1);
+  EXPECT_EQ(first_difference(data[1], 12), -1);
 }
 
 TEST(Interpreter, LeavesTheInputOfAnOutOfPlaceCallAlone) {
@@ -86,12 +102,14 @@ TEST(Interpreter, LeavesTheInputOfAnOutOfPlaceCallAlone) {
 TEST(Interpreter, DividesAnAverageAfterItsLastBytesHaveLeft) {
   // Rank 0's port is busy with a broadcast, so the bytes of its sums leave late: long after it has
   // received everything that it waits for.
-  SimGroup group(2, {.latency_ns = 100, .queue_bytes_max = 256 * 1024, .reads_late = true},
+  SimGroup group(2, {.latency_ns = 100, .queue_bytes_max = 64 * 1024, .reads_late = true},
                  forced("all_reduce_ring", PlanPortions{64 * 1024, 64 * 1024}));
   const size_t other = group.add_communicator("other");
   constexpr int64_t kBulk = 8 << 20;
   std::vector<std::vector<float>> bulk(2, std::vector<float>(kBulk, 5));
-  std::vector<std::vector<float>> data(2, std::vector<float>(8 * 1024, 6));
+  constexpr int64_t kCount =
+      16 * 1024;  // messages that are not small take turns with the broadcast's
+  std::vector<std::vector<float>> data(2, std::vector<float>(kCount, 6));
   Works works;
   for (int rank = 0; rank < 2; ++rank)
     works.push_back(
