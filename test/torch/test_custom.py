@@ -74,12 +74,16 @@ def test_wrong_calls_are_refused_before_anything_is_sent(shift_file):
             assert "use sum and divide" in texts[2]
 
 
+def meet(rank, rank_count):
+    rank_processes.init()
+
+
 def test_a_contract_that_is_not_kept_is_refused_at_the_start(tmp_path):
     path = tmp_path / "wrong.xml"
     path.write_text(WRONG)
     with rank_processes.Ranks(3, initialises=False,
                               environment={"MSCCL_XML_FILES": str(path)}) as ranks:
-        for outcome in ranks.outcomes(rank_processes.init):
+        for outcome in ranks.outcomes(meet):
             assert ("rank 2: output[1] should hold input[1] of rank 0 alone and holds 1:1"
                     in outcome.error), outcome
         ranks.is_broken = True
