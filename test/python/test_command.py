@@ -138,7 +138,7 @@ def test_dump_goes_on_without_a_source_that_gives_nothing(tmp_path):
     out, err = run("dump", "1073741824", waiting, str(tmp_path / "missing.json"), status=2)
     assert "there is no process 1073741824 here" in err
     assert "missing.json" in err
-    assert "rank 1 has not made operation 0" in out
+    assert "rank 0 waits for rank 1, of which there is no dump, in operation 0" in out
 
 
 def test_dump_names_who_is_behind(tmp_path):
