@@ -14,8 +14,11 @@
 namespace mccl {
 
 // The serving half: one thread, idle without CPU use. For a launcher that is no rank itself; a rank
-// that serves uses make_tcp_store. Keys have at most 256 bytes, values 16 MiB, all together 1 GiB;
-// there are at most 4,096 connections. Destroying it ends every connection.
+// that serves uses make_tcp_store. Keys have at most 256 bytes, values 16 MiB, all together 1 GiB,
+// as may what has arrived of unfinished requests. There are at most 4,096 connections; beyond, the
+// one that has been idle for longest is ended (our clients connect again). So is one whose request
+// has not arrived, or whose answer was not taken, within 30 s, and one whose host has vanished.
+// Destroying it ends every connection.
 class StoreServer {
  public:
   // Listens on `host` (numeric or a name that is this machine's) and `port`; 0: any free one.

@@ -2,7 +2,9 @@
 //
 // A call takes a connection that is idle or makes one, sends its request, waits for the answer and
 // gives the connection back; so calls of several threads do not wait for each other. A connection
-// on which anything went wrong is closed, and the next call makes a new one.
+// on which anything went wrong is closed, and the next call makes a new one. The server may have
+// ended an idle connection for want of places: then the call makes a new one itself. To ask twice
+// does no harm.
 //
 // The process that serves asks itself over the same sockets: one path for every rank.
 #include <fmt/format.h>
@@ -174,6 +176,13 @@ Result<TcpStore::Answer> TcpStore::exchange_on(int socket, const std::string& re
   return answer;
 }
 
+// After an exchange that failed: it was not for want of time.
+bool is_closed_by_peer(int socket) {
+  char byte = 0;
+  const ssize_t count = ::recv(socket, &byte, 1, MSG_PEEK);
+  return count == 0 || (count < 0 && !is_would_block(errno));
+}
+
 Result<TcpStore::Answer> TcpStore::exchange(const StoreRequestHeader& header,
                                             const std::string& body) {
   const TimeNs deadline =
@@ -186,14 +195,20 @@ Result<TcpStore::Answer> TcpStore::exchange(const StoreRequestHeader& header,
       idle_.pop_back();
     }
   }
-  if (!socket.is_open()) {
+  const auto connect = [&] {
     Result<FileDescriptor> made = connect_once(deadline);
-    if (!made.is_ok()) return made.status();
-    socket = std::move(made).value();
-  }
+    if (made.is_ok()) socket = std::move(made).value();
+    return made.is_ok() ? Status::ok() : made.status();
+  };
+  const bool was_idle = socket.is_open();
+  if (!was_idle) MCCL_RETURN_IF_ERROR(connect());
   const std::string request =
       std::string(reinterpret_cast<const char*>(&header), sizeof header) + body;
   Result<Answer> answer = exchange_on(socket.number(), request, deadline);
+  if (!answer.is_ok() && was_idle && is_closed_by_peer(socket.number())) {
+    MCCL_RETURN_IF_ERROR(connect());
+    answer = exchange_on(socket.number(), request, deadline);
+  }
   if (answer.is_ok()) {
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(socket));
