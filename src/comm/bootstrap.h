@@ -7,7 +7,12 @@
 //
 // The ranks watch each other while they wait: each connects to its parent in the control tree as
 // soon as that has published its record, so that a process that ends meanwhile is seen. The first
-// error of any rank becomes the meeting's blob, and so the error of every rank.
+// error of any rank becomes the meeting's blob, and so the error of every rank. A store cannot set
+// a key only if it is not set yet: rank 0 may replace an error by the agreement in the same moment.
+// So whoever fails also tells the processes that it is connected to that it has left the meeting,
+// and a group that was formed without it fails at once.
+//
+// What the store holds is not trusted: another program may use its keys.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +58,9 @@ class BootstrapHost {
   virtual std::map<uint64_t, Status> lost_processes() = 0;
   // The error of a communicator of this endpoint that has failed since the rendezvous began.
   virtual Status failure() = 0;
+  // Tells all processes to which there are connections that this one has left `meeting`, a group's
+  // number, with `error`. Does not block.
+  virtual void leave(uint64_t meeting, const Status& error) = 0;
   virtual void notice(const std::string& text) = 0;
 };
 
@@ -90,6 +98,14 @@ class Bootstrap {
   std::string key_of_meeting() const;
   std::string key_of_rank(int rank) const;
   std::string key_of_blob() const;
+  // Set by a rank whose time is up: rank 0, who alone lists who is missing, is to do so now.
+  std::string key_of_late() const;
+
+  // The store's, within the rendezvous' time.
+  Status set(const std::string& key, const std::string& value);
+  Result<std::optional<std::string>> get(const std::string& key, TimeNs timeout_ns);
+  StoreBound bound();
+  bool is_interrupted();
 
   // Joins the meeting that rank 0 has called, once it is one that is not over.
   Status join();
@@ -101,16 +117,20 @@ class Bootstrap {
   Result<bool> took_part();
   Status describe_other_group(int rank_count, const std::string& title) const;
   // What ends a wait early: an interrupt, a lost rank, the error of another rank, a new meeting.
-  Status look_around(bool* has_new_meeting);
+  Status look_around(const std::string& awaited, bool* has_new_meeting);
+  // Rank 0: who is missing, if anybody. Others: what rank 0 says of it.
+  Status end_of_time();
   // The value of `key`; nothing when another meeting was called meanwhile.
   Result<std::optional<std::string>> wait_for(const std::string& key);
   void pause();
   void give_notice();
   Status find_lost();
-  Status missing_ranks();
+  Status missing_ranks(const std::string& missing) const;
   std::string missing_text();
+  std::string awaited_text();
   // Tells the others.
   Status spread(const Status& error);
+  Status parse_meeting(const std::string& text);
 
   Result<Agreement> lead(const Decide& decide);
   Result<Agreement> follow();
@@ -120,7 +140,7 @@ class Bootstrap {
   Result<std::optional<RankRecord>> await_record(int rank);
   // What another rank has said that ended the meeting; ok when nobody has.
   Status heard_error();
-  Result<Agreement> parse_blob(const std::string& text) const;
+  Result<Agreement> parse_blob(const std::string& text);
 
   Store& store_;
   const Clock& clock_;
@@ -128,8 +148,14 @@ class Bootstrap {
   BootstrapOptions options_;
   RankRecord own_;
   std::string meeting_;
+  uint64_t meeting_number_ = 0;
   std::string looked_at_;  // the meeting that took_part() knows
   bool has_taken_part_ = false;
+  bool has_joined_ = false;     // the meeting
+  bool awaits_parent_ = false;  // its record is not there yet
+  bool is_member_ = true;       // of what the meeting agreed on
+  bool has_been_interrupted_ = false;
+  bool is_leaving_ = false;  // has failed and tells the others
   TimeNs begin_;
   TimeNs deadline_;
   TimeNs notice_at_;

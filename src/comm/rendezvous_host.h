@@ -51,6 +51,16 @@ class RendezvousHost final : public BootstrapHost {
     return failure;
   }
 
+  void leave(uint64_t meeting, const Status& error) override {
+    endpoint_.driver().with_engine(
+        [&] {
+          endpoint_.engine().transport().visit_links([&](Link& link) {
+            if (!link.is_failed()) link.send_leave(meeting, error);
+          });
+        },
+        false);
+  }
+
   void notice(const std::string& text) override { endpoint_.logger().warning(text); }
 
  private:

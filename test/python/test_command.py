@@ -133,6 +133,14 @@ def write_dump(path, rank, posted, state):
     return path
 
 
+def test_dump_goes_on_without_a_source_that_gives_nothing(tmp_path):
+    waiting = write_dump(tmp_path / "0.json", 0, 1, "running")
+    out, err = run("dump", "1073741824", waiting, str(tmp_path / "missing.json"), status=2)
+    assert "there is no process 1073741824 here" in err
+    assert "missing.json" in err
+    assert "rank 0 waits for rank 1, of which there is no dump, in operation 0" in out
+
+
 def test_dump_names_who_is_behind(tmp_path):
     waiting = write_dump(tmp_path / "0.json", 0, 1, "running")
     behind = write_dump(tmp_path / "1.json", 1, 0, "")

@@ -140,24 +140,33 @@ Result<std::string> read_source(const std::string& source, const Options& option
   return answer.value().text;
 }
 
+// A source that gives nothing is told of, and the others serve: the process that does not answer is
+// often the one that the others wait for.
 ExitCode run(const Options& options, Terminal& terminal) {
   std::vector<DumpedProcess> processes;
+  std::optional<ExitCode> failure;
   for (const std::string& source : options.sources) {
     const Result<std::string> text = read_source(source, options, terminal);
-    if (!text.is_ok()) return report(terminal, "dump", text.status());
-    if (options.sources.size() == 1 && parse_pid(source)) {
+    if (text.is_ok() && options.sources.size() == 1 && parse_pid(source)) {
       terminal.out << text.value();
       return ExitCode::Ok;
     }
-    Result<DumpedProcess> process = parse_dump(text.value(), source);
-    if (!process.is_ok()) return report(terminal, "dump", process.status());
-    processes.push_back(std::move(process).value());
+    Result<DumpedProcess> process =
+        text.is_ok() ? parse_dump(text.value(), source) : Result<DumpedProcess>(text.status());
+    if (process.is_ok()) {
+      processes.push_back(std::move(process).value());
+      continue;
+    }
+    const ExitCode code = report(terminal, "dump", process.status());
+    if (!failure) failure = code;
   }
+  if (processes.empty()) return *failure;
   const WaitReport made = make_wait_report(std::move(processes));
   if (terminal.is_json)
     terminal.out << to_json(made).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   else
     print(made, terminal);
+  if (failure) return *failure;
   return made.is_anybody_behind() ? ExitCode::No : ExitCode::Ok;
 }
 

@@ -1,20 +1,19 @@
+#include "comm/tcp_store.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <future>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "comm/store_message.h"
 #include "mccl/rendezvous.h"
+#include "store_clients.h"
 #include "transport/socket.h"
 
 namespace mccl {
@@ -22,64 +21,9 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int64_t kMsNs = 1'000'000;
-constexpr int64_t kLongNs = 60'000 * kMsNs;
-
-std::unique_ptr<StoreServer> make_server() {
-  Result<std::unique_ptr<StoreServer>> server = StoreServer::create("127.0.0.1", 0);
-  EXPECT_TRUE(server.is_ok()) << server.status().to_string();
-  return std::move(server).value();
-}
-
-std::shared_ptr<Store> connect_to(const StoreServer& server) {
-  Result<std::shared_ptr<Store>> store = make_tcp_store("127.0.0.1", server.port(), false, kLongNs);
-  EXPECT_TRUE(store.is_ok()) << store.status().to_string();
-  return std::move(store).value();
-}
-
-std::optional<std::string> get_value(Store& store, const std::string& key, int64_t timeout_ns) {
-  Result<std::optional<std::string>> value = store.get(key, timeout_ns);
-  EXPECT_TRUE(value.is_ok()) << value.status().to_string();
-  return value.is_ok() ? value.value() : std::nullopt;
-}
-
 // A port that nobody listens on: the kernel gave it to a server that has gone.
 int closed_port() {
   return make_server()->port();
-}
-
-// A client in bad faith: blocking, no rules.
-class RawClient {
- public:
-  explicit RawClient(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    const SocketAddress address = parse_host("127.0.0.1", static_cast<uint16_t>(port)).value();
-    EXPECT_EQ(::connect(socket_.number(), address.raw(), address.length_bytes), 0);
-    // A server that does not close is a failure, not a test without end.
-    const timeval limit{.tv_sec = 10, .tv_usec = 0};
-    ::setsockopt(socket_.number(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  }
-  void send(const std::string& bytes) {
-    EXPECT_EQ(::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(bytes.size()));
-  }
-  // Everything until the server closes the connection; a reset ends it, too.
-  std::string read_to_end() {
-    std::string all;
-    std::array<char, 4096> part;
-    for (;;) {
-      const ssize_t count = ::recv(socket_.number(), part.data(), part.size(), 0);
-      EXPECT_TRUE(count >= 0 || errno == ECONNRESET) << error_text(errno);
-      if (count <= 0) return all;
-      all.append(part.data(), static_cast<size_t>(count));
-    }
-  }
-
- private:
-  FileDescriptor socket_;
-};
-
-std::string bytes_of(const StoreRequestHeader& header) {
-  return std::string(reinterpret_cast<const char*>(&header), sizeof header);
 }
 
 TEST(TcpStore, WhatOneRankSetsEveryRankGets) {
@@ -171,6 +115,94 @@ TEST(TcpStore, NobodyServingIsATimeout) {
   EXPECT_THAT(status.message(), HasSubstr("Connection refused"));
 }
 
+// A listener whose process is stopped: the kernel accepts, nobody answers. Once `is_full`, the
+// kernel drops requests to connect, as a firewall does.
+class SilentServer {
+ public:
+  explicit SilentServer(bool is_full = false) : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    const SocketAddress any = parse_host("127.0.0.1", 0).value();
+    EXPECT_EQ(::bind(listener_.number(), any.raw(), any.length_bytes), 0);
+    EXPECT_EQ(::listen(listener_.number(), is_full ? 0 : 16), 0);
+    if (!is_full) return;
+    first_ = std::make_unique<RawClient>(port());
+    pollfd waiting{listener_.number(), POLLIN, 0};
+    EXPECT_EQ(::poll(&waiting, 1, 10'000), 1);
+  }
+  int port() const { return address().port(); }
+  SocketAddress address() const { return local_address(listener_.number()); }
+
+ private:
+  FileDescriptor listener_;
+  std::unique_ptr<RawClient> first_;
+};
+
+#if defined(__linux__)  // elsewhere a full listener refuses
+TEST(TcpStore, TriesTheNextAddressWhenTheFirstDropsWhatIsSentToIt) {
+  const auto server = make_server();
+  const SilentServer dropping(true);
+  TcpStoreOptions options;
+  options.resolve = [&](const std::string&, uint16_t port) {
+    return Result<std::vector<SocketAddress>>(
+        std::vector<SocketAddress>{dropping.address(), parse_host("127.0.0.1", port).value()});
+  };
+  options.address_ns = 20 * kMsNs;
+  Result<std::shared_ptr<Store>> store =
+      connect_tcp_store("store.test", server->port(), 5000 * kMsNs, {}, options);
+  ASSERT_EQ(store.status().to_string(), "ok");
+  EXPECT_EQ(store.value()->set("color", "blue").to_string(), "ok");
+}
+#endif
+
+TEST(TcpStore, AStoppedServerHoldsACallNoLongerThanItsBound) {
+  const SilentServer stopped;
+  const auto store =
+      connect_tcp_store("127.0.0.1", stopped.port(), kLongNs, {}, TcpStoreOptions{}).value();
+  const std::string text = "network: the store at 127.0.0.1 port " +
+                           std::to_string(stopped.port()) +
+                           " failed: no answer; does the process that serves it still run?";
+  StoreBound bound;
+  bound.answer_ns = 20 * kMsNs;
+  int asked = 0;
+  bound.interrupted = [&] { return ++asked == 100; };  // a call without its bound ends, too
+  EXPECT_EQ(store->get_within(bound, "color", 0).status().to_string(), text);
+  EXPECT_EQ(store->set_within(bound, "color", "blue").to_string(), text);
+}
+
+TEST(TcpStore, AnInterruptEndsACallToAStoppedServer) {
+  const SilentServer stopped;
+  const auto store =
+      connect_tcp_store("127.0.0.1", stopped.port(), kLongNs, {}, TcpStoreOptions{}).value();
+  StoreBound bound;
+  bound.interrupted = [] { return true; };
+  EXPECT_EQ(store->get_within(bound, "color", kLongNs).status().to_string(),
+            "aborted: the call to the store was interrupted");
+}
+
+TEST(TcpStore, AnInterruptEndsTheWaitForAServer) {
+  EXPECT_EQ(make_tcp_store("127.0.0.1", closed_port(), false, kLongNs, [] { return true; })
+                .status()
+                .to_string(),
+            "aborted: the call to the store was interrupted");
+}
+
+TEST(TcpStore, AResolverThatHangsHoldsNobodyPastHisTime) {
+  std::promise<void> end;
+  TcpStoreOptions options;
+  options.resolve = [ended = end.get_future().share()](const std::string&, uint16_t) {
+    ended.wait();
+    return Result<std::vector<SocketAddress>>(std::vector<SocketAddress>{});
+  };
+  EXPECT_EQ(connect_tcp_store("store.test", 7, 20 * kMsNs, {}, options).status().to_string(),
+            "timeout: nobody has served the store in time: the store at store.test port 7 failed: "
+            "its name was not resolved in time; does the process that serves it still run?");
+  EXPECT_EQ(connect_tcp_store(
+                "store.test", 7, kLongNs, [] { return true; }, options)
+                .status()
+                .to_string(),
+            "aborted: the call to the store was interrupted");
+  end.set_value();
+}
+
 TEST(TcpStore, APortThatIsTakenOrIsNoneCannotBeServed) {
   const auto server = make_server();
   const Status taken = make_tcp_store("127.0.0.1", server->port(), true, kLongNs).status();
@@ -190,79 +222,6 @@ TEST(TcpStore, AServerThatGoesIsANetworkError) {
   server.reset();
   EXPECT_EQ(waiting.get().status().code(), StatusCode::Network);
   EXPECT_EQ(store->set("color", "blue").code(), StatusCode::Network);
-}
-
-TEST(StoreServer, ClosesTheConnectionOfWhoeverSpeaksAnotherProtocol) {
-  const auto server = make_server();
-  RawClient stranger(server->port());
-  stranger.send("GET / HTTP/1.1\r\nHost: store\r\n\r\n");
-  EXPECT_EQ(stranger.read_to_end(), "");
-  EXPECT_TRUE(connect_to(*server)->set("still", "serving").is_ok());
-}
-
-TEST(StoreServer, RefusesLengthsAboveItsLimitsByTheHeaderAlone) {
-  const auto server = make_server();
-  StoreRequestHeader long_key;
-  long_key.key_bytes = 257;
-  StoreRequestHeader long_value;
-  long_value.kind = StoreRequestKind::Set;
-  long_value.value_bytes = kStoreValueBytesMax + 1;
-  StoreRequestHeader get_with_value;
-  get_with_value.value_bytes = 1;
-  StoreRequestHeader unknown;
-  unknown.kind = static_cast<StoreRequestKind>(9);
-  for (const StoreRequestHeader& header : {long_key, long_value, get_with_value, unknown}) {
-    RawClient client(server->port());
-    client.send(bytes_of(header));
-    EXPECT_EQ(client.read_to_end(), "");
-  }
-}
-
-TEST(StoreServer, CutsOffAClientThatDoesNotWaitForItsAnswer) {
-  const auto server = make_server();
-  const auto store = connect_to(*server);
-  StoreRequestHeader parked;
-  parked.key_bytes = 1;
-  parked.timeout_ns = kLongNs;
-  RawClient client(server->port());
-  client.send(bytes_of(parked) + "k");
-  // When the second answer is here, a round that began after the client's request has ended.
-  EXPECT_EQ(get_value(*store, "other", 0), std::nullopt);
-  EXPECT_EQ(get_value(*store, "other", 0), std::nullopt);
-  client.send(bytes_of(parked) + "k");
-  EXPECT_EQ(client.read_to_end(), "");
-}
-
-TEST(StoreServer, CutsOffAClientThatSendsTwoRequestsAtOnce) {
-  const auto server = make_server();
-  StoreRequestHeader parked;
-  parked.key_bytes = 1;
-  parked.timeout_ns = kLongNs;
-  RawClient client(server->port());
-  client.send(bytes_of(parked) + "k" + bytes_of(parked) + "k");
-  EXPECT_EQ(client.read_to_end(), "");
-}
-
-TEST(StoreServer, ReadsARequestThatArrivesByteByByte) {
-  const auto server = make_server();
-  StoreRequestHeader header;
-  header.kind = StoreRequestKind::Set;
-  header.key_bytes = 3;
-  header.value_bytes = 5;
-  RawClient client(server->port());
-  for (const char byte : bytes_of(header) + "keyvalue") client.send(std::string(1, byte));
-  EXPECT_EQ(get_value(*connect_to(*server), "key", kLongNs), "value");
-}
-
-TEST(StoreServer, ForgetsAWaiterThatHasGone) {
-  const auto server = make_server();
-  StoreRequestHeader parked;
-  parked.key_bytes = 1;
-  parked.timeout_ns = kLongNs;
-  { RawClient(server->port()).send(bytes_of(parked) + "k"); }
-  const auto store = connect_to(*server);
-  EXPECT_TRUE(store->set("k", "v").is_ok());
-  EXPECT_EQ(get_value(*store, "k", 0), "v");
 }
 
 }  // namespace
