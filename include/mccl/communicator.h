@@ -211,6 +211,10 @@ class Communicator {
   static Result<std::unique_ptr<Communicator>> create(Endpoint& endpoint, Store& store, int rank,
                                                       int rank_count,
                                                       const CommunicatorOptions& options);
+  // Instead of create(), where this rank has no endpoint: the others' create() ends with `reason`
+  // instead of waiting for it. Blocks for two seconds at most.
+  static void decline(Store& store, int rank, int rank_count, const Status& reason,
+                      const CommunicatorOptions& options);
   // Peers learn that this rank has left. Work not done ends with Aborted.
   ~Communicator();
   Communicator(const Communicator&) = delete;

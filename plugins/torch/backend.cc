@@ -120,6 +120,22 @@ std::shared_ptr<Backend::Shared> Backend::share(const std::string& master_addres
   return living;
 }
 
+std::shared_ptr<Backend::Shared> Backend::share_or_decline(
+    const std::string& master_address, const c10::intrusive_ptr<c10d::Store>& store, int rank,
+    int size, const Options& options) {
+  try {
+    return share(master_address);
+  } catch (const c10::Error& error) {
+    TorchStore meeting_place(store);
+    CommunicatorOptions words;
+    words.title = title_of(options, size);
+    Communicator::decline(meeting_place, rank, size,
+                          Status(StatusCode::InvalidArgument, error.what_without_backtrace()),
+                          words);
+    throw;
+  }
+}
+
 Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                  c10::intrusive_ptr<Options> options, const std::string& master_address,
                  InterpreterHooks hooks)
@@ -127,7 +143,7 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
       hooks_(std::move(hooks)),
       options_(std::move(options)),
       timeout_(options_->timeout),
-      shared_(share(master_address)),
+      shared_(share_or_decline(master_address, store, rank, size, *options_)),
       device_works_(std::make_shared<DeviceWorks>(
           shared_->late_works,
           [logger = &shared_->endpoint->core().logger()](const Status& status) {

@@ -189,6 +189,10 @@ class Backend final : public c10d::Backend {
   int64_t limit_of(std::chrono::milliseconds timeout) const;
   WorkPointer combine(c10d::OpType type, std::vector<TorchWorkPointer> parts);
   void note_staging(const Call& call, Shared& shared);
+  // As share(); where that fails, the others in `store` hear of it.
+  static std::shared_ptr<Shared> share_or_decline(const std::string& master_address,
+                                                  const c10::intrusive_ptr<c10d::Store>& store,
+                                                  int rank, int size, const Options& options);
   static std::shared_ptr<Shared> share(const std::string& master_address);
 
   InterpreterHooks hooks_;

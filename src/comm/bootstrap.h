@@ -88,6 +88,11 @@ class Bootstrap {
   // others under rank 0's, for which they wait. Blocks.
   Status publish(const RankRecord& record, uint64_t meeting);
 
+  // Instead of publish(): this rank cannot take part, and the others' finish() says why. `record`
+  // is for its name, `meeting` as for publish(). Blocks for two seconds at most: until rank 0 has
+  // opened the meeting.
+  void decline(const RankRecord& record, uint64_t meeting, const Status& reason);
+
   // Rank 0: waits for all records, lets `decide` make the plan table and publishes the blob.
   // Others: wait for the blob. Timeout names the ranks whose record is missing; PeerLost a rank
   // that has ended meanwhile; Mismatch all settings that differ. Blocks.

@@ -1,5 +1,6 @@
 // How a communicator comes about: its ranks meet, agree, and are connected to each other.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +24,39 @@ std::string check_of(const std::string& secret, const std::string& meeting) {
   return check;
 }
 
+// Of a rank that has no endpoint and only says so.
+class NoHost final : public BootstrapHost {
+ public:
+  void connect(const PeerAddress&) override {}
+  bool is_connected(uint64_t) override { return false; }
+  std::map<uint64_t, Status> lost_processes() override { return {}; }
+  Status failure() override { return Status::ok(); }
+  void leave(uint64_t, const Status&) override {}
+  void notice(const std::string&) override {}
+};
+
 }  // namespace
+
+void Communicator::decline(Store& store, int rank, int rank_count, const Status& reason,
+                           const CommunicatorOptions& options) {
+  const SystemClock clock;
+  NoHost host;
+  RankRecord record;
+  record.host_name = host_name();
+  record.pid = getpid();
+  const TimeNs timeout_ns = options.timeout_ns < 0 ? Config{}.timeout_ns : options.timeout_ns;
+  Bootstrap bootstrap(store, clock, host,
+                      {.name = options.name,
+                       .title = options.title.empty() ? "group " + options.name : options.title,
+                       .rank = rank,
+                       .rank_count = rank_count,
+                       .timeout_ns = timeout_ns,
+                       .interrupted = options.interrupted});
+  // Any number that nobody else has.
+  const uint64_t meeting = static_cast<uint64_t>(clock.now()) * uint64_t{0x9e3779b97f4a7c15} +
+                           static_cast<uint64_t>(getpid());
+  bootstrap.decline(record, meeting, reason);
+}
 
 Result<CommunicatorCore::Rendezvous> CommunicatorCore::publish(EndpointCore& endpoint, Store& store,
                                                                int rank, int rank_count,

@@ -28,11 +28,6 @@ uint64_t make_random_number() {
   return (uint64_t{device()} << 32) | device();
 }
 
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "unknown";
-}
-
 // The same for processes that share a kernel, and so its cores.
 std::string kernel_id() {
   std::string boot_id;
@@ -73,6 +68,11 @@ Result<InterfaceAddress> choose_address(const std::vector<InterfaceAddress>& int
 }
 
 }  // namespace
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "unknown";
+}
 
 EndpointCore::EndpointCore(const Config& config, std::unique_ptr<Clock> clock,
                            std::unique_ptr<WireContext> wires)
@@ -223,12 +223,10 @@ void EndpointCore::tell_of_failures() {
   if (!failures.empty()) dumps_->hand_over(dump_held("failure"), std::move(failures));
 }
 
-std::unique_ptr<EndpointCore> EndpointCore::create_passive(WireContext& wires, const Clock& clock,
-                                                           const Config& config,
-                                                           uint64_t process_id,
-                                                           std::shared_ptr<ProgramProver> prover,
-                                                           Logger::Sink log,
-                                                           std::shared_ptr<ProgramLibrary> library) {
+std::unique_ptr<EndpointCore> EndpointCore::create_passive(
+    WireContext& wires, const Clock& clock, const Config& config, uint64_t process_id,
+    std::shared_ptr<ProgramProver> prover, Logger::Sink log,
+    std::shared_ptr<ProgramLibrary> library) {
   std::unique_ptr<EndpointCore> core(new EndpointCore(config, nullptr, nullptr));
   core->library_ = std::move(library);
   if (log) core->logger_ = Logger(config.log_level, "mccl", std::move(log));

@@ -269,3 +269,26 @@ def test_another_secret_is_found_when_the_ranks_meet():
     for outcome in outcomes:
         assert "the ranks have different values of MCCL_SECRET" in outcome.error, outcome
         assert "right" not in outcome.error and "wrong" not in outcome.error
+
+
+def init_with_bad_ports(rank, rank_count, odd_rank):
+    if rank == odd_rank:
+        os.environ["MCCL_PORT_RANGE"] = "9-1"
+    began = time.monotonic()
+    try:
+        rank_processes.init()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0], time.monotonic() - began
+    return "no error", 0.0
+
+
+@pytest.mark.parametrize("odd_rank", [0, 1])
+def test_a_rank_without_an_endpoint_tells_the_others(odd_rank):
+    with rank_processes.Ranks(3, initialises=False) as ranks:
+        results = ranks.call(init_with_bad_ports, odd_rank)
+        ranks.is_broken = True
+    for rank, (text, seconds) in enumerate(results):
+        assert "MCCL_PORT_RANGE=9-1" in text, results
+        if rank != odd_rank:
+            assert f"rank {odd_rank} (host " in text and "cannot take part" in text, results
+        assert seconds < 30, results
