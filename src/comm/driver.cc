@@ -195,7 +195,8 @@ void Driver::drive(std::unique_lock<std::mutex>& token, const std::atomic<bool>&
       continue;
     }
     if (contenders_.load(std::memory_order_relaxed) > 0) give_way(token);
-    if (!is_idle) {
+    // Whatever the wires report, a deadline is looked at.
+    if (!is_idle && now < until) {
       is_idle = true;  // the next pass flushes what waited for company
       continue;
     }

@@ -14,6 +14,8 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -21,6 +23,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "transport/peer_silence.h"
 #include "transport/piece_cursor.h"
 #include "transport/poller.h"
@@ -34,6 +37,7 @@ namespace {
 constexpr int kBacklog = 1024;
 // What the ends of all wires of a context may take together when peers do not acknowledge: two
 // seconds.
+constexpr TimeNs kAcceptAgainNs = 50 * kNsPerMs;
 constexpr int kLingerTickMs = 5;
 constexpr int kLingerTicks = 400;
 constexpr size_t kHoldersNamed = 3;  // of a range of ports that are all in use
@@ -253,9 +257,22 @@ class TcpContext final : public WireContext {
   int buffer_bytes_;
   TimeNs peer_timeout_ns_;
   std::string congestion_control_;  // what the kernel allowed when the listener was made
-  std::atomic<bool> is_accept_starved_ =
-      false;  // a connection waits that no descriptor was left for
+  // A connection waits for which no descriptor was left: when to try again; kNever: none does.
+  std::atomic<TimeNs> accept_again_at_ = kNever;
 };
+
+namespace {
+
+std::string no_socket_text(int error_number) {
+  if (error_number != EMFILE) return error_text(error_number);
+  rlimit limit{};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  return fmt::format(
+      "this process (pid {}) has no free file descriptor; its limit (ulimit -n) is {}", ::getpid(),
+      limit.rlim_cur);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Wire>> TcpContext::connect(const std::string& address, uint64_t token) {
   Result<SocketAddress> peer = parse_tcp_address(address);
@@ -263,7 +280,7 @@ Result<std::unique_ptr<Wire>> TcpContext::connect(const std::string& address, ui
   FileDescriptor socket = make_stream_socket(peer.value().family());
   if (!socket.is_open())
     return Status(StatusCode::Network,
-                  fmt::format("cannot connect to {}: {}", address, error_text(errno)));
+                  fmt::format("cannot connect to {}: {}", address, no_socket_text(errno)));
   apply_options(socket.number());
   int error_number = 0;
   if (::connect(socket.number(), peer.value().raw(), peer.value().length_bytes) != 0)
@@ -278,11 +295,11 @@ Result<std::unique_ptr<Wire>> TcpContext::connect(const std::string& address, ui
 std::unique_ptr<Wire> TcpContext::accept(uint64_t token) {
   while (true) {
     FileDescriptor socket = accept_stream_socket(listener_.number());
-    is_accept_starved_ = false;
+    accept_again_at_ = kNever;
     if (!socket.is_open()) {
       // Linux hands on the error of a connection that died in the queue: the next one may be well.
       if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
-      is_accept_starved_ = !is_would_block(errno);
+      if (!is_would_block(errno)) accept_again_at_ = SystemClock().now() + kAcceptAgainNs;
       return nullptr;
     }
     apply_options(socket.number());
@@ -295,8 +312,13 @@ std::unique_ptr<Wire> TcpContext::accept(uint64_t token) {
 
 void TcpContext::poll(int64_t timeout_ns, std::vector<WireEvent>& events) {
   std::vector<Poller::Ready> ready_now;  // several threads may poll; allocates only with events
+  // Nothing reports that a descriptor has become free.
+  if (accept_again_at_ != kNever)
+    timeout_ns = timeout_ns < 0 ? kAcceptAgainNs : std::min<int64_t>(timeout_ns, kAcceptAgainNs);
   poller_->wait(timeout_ns, ready_now);
-  bool is_acceptable = is_accept_starved_;
+  const TimeNs now = accept_again_at_ == kNever ? 0 : SystemClock().now();
+  bool is_acceptable = now >= accept_again_at_;
+  if (is_acceptable) accept_again_at_ = now + kAcceptAgainNs;
   for (const Poller::Ready& ready : ready_now) {
     if (ready.owner == this) {
       is_acceptable = true;

@@ -79,6 +79,36 @@ TEST(Driver, EndsAWaitAtItsDeadline) {
   EXPECT_EQ(status.message(), "the wait timed out");
 }
 
+// As of a process that has no descriptor left for the connection that waits.
+class BusyContext final : public WireContext {
+ public:
+  std::string address() const override { return "busy://"; }
+  Result<std::unique_ptr<Wire>> connect(const std::string&, uint64_t) override {
+    return Status(StatusCode::Unsupported, "nobody is there");
+  }
+  std::unique_ptr<Wire> accept(uint64_t) override { return nullptr; }
+  void poll(int64_t, std::vector<WireEvent>& events) override {
+    ASSERT_LT(++polls_, 10'000'000) << "the deadline is not looked at";
+    events.push_back({.acceptable = true});
+  }
+  void wake() override {}
+
+ private:
+  int polls_ = 0;
+};
+
+TEST(Driver, EndsAWaitAtItsDeadlineWhileTheWiresReportWithoutEnd) {
+  BusyContext wires;
+  SystemClock clock;
+  CpuDevice device;
+  Logger logger{LogLevel::Error, "mccl"};
+  Engine engine{wires,          clock, device, logger, Identity{.process_id = 1, .token = 2},
+                "host h, pid 1"};
+  Driver driver(engine, wires, false);
+  const std::atomic<bool> is_done{false};
+  EXPECT_EQ(driver.door()->wait(is_done, kNsPerMs, {}).code(), StatusCode::Timeout);
+}
+
 TEST(Driver, EndsAWaitWhenItsPredicateSaysSo) {
   Quiet quiet;
   Driver driver(quiet.engine, quiet.wires, false);
