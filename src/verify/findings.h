@@ -12,8 +12,6 @@
 
 namespace mccl::judge {
 
-constexpr size_t kFindingsMax = 20;
-
 // A line of a counter-example and the step that it is about.
 struct TraceLine {
   std::string text;

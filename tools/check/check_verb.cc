@@ -66,9 +66,10 @@ void print(const Checked& checked, Terminal& terminal) {
     terminal.out << checked.name << ": " << proof_text(checked.report) << "\n";
   else
     terminal.out << fmt::format(
-        "{}: {}: {} fault{}\n", checked.name,
+        "{}: {}: {}{} fault{}\n", checked.name,
         checked.report.is_proven() ? "proven, but the target refuses it" : "not proven",
-        fault_count, fault_count == 1 ? "" : "s");
+        checked.report.findings.size() < kFindingsMax ? "" : "at least ", fault_count,
+        fault_count == 1 ? "" : "s");
   if (checked.comparison) terminal.out << checked.name << ": " << checked.comparison->text << "\n";
 }
 
