@@ -73,6 +73,23 @@ struct RankProgram {
   bool operator==(const RankProgram&) const = default;
 };
 
+// An input chunk, as a part of what an output chunk must hold.
+struct Contribution {
+  int rank = 0;
+  int index = 0;
+  auto operator<=>(const Contribution&) const = default;
+};
+
+// What a custom collective gives one rank and asks of it. Every chunk is a block of its own; all
+// blocks of all ranks have the same number of elements, which is the call's.
+struct CustomRank {
+  int input_chunk_count = 0;
+  // By output chunk, sorted and unique: one contribution is a copy of it, several are their
+  // reduction, each exactly once; none: the chunk may hold anything.
+  std::vector<std::vector<Contribution>> outputs;
+  bool operator==(const CustomRank&) const = default;
+};
+
 struct Program {
   std::string name;                               // catalogue name, e.g. "all_reduce_ring"
   Collective collective = Collective::AllReduce;  // rooted ones are written for root 0
@@ -80,6 +97,8 @@ struct Program {
   bool in_place = true;      // claims to be right when output and input alias (see input_alias)
   bool out_of_place = true;  // claims to be right when they do not, and then never writes input
   std::vector<RankProgram> ranks;
+  // By rank, for Collective::Custom alone, which has chunk_count 1 and is never in place.
+  std::vector<CustomRank> contract = {};
 
   int rank_count() const { return static_cast<int>(ranks.size()); }
   bool operator==(const Program&) const = default;
@@ -92,7 +111,8 @@ int buffer_chunk_count(const Program& program, int rank, Buffer buffer);
 
 // The output chunk that input chunk `index` of `rank` shares memory with when the call is in place,
 // or -1 when it shares none: the same index for all_reduce, reduce and broadcast, the rank's own
-// block for all_gather, gather, reduce_scatter and scatter. An all_to_all is never in place.
+// block for all_gather, gather, reduce_scatter and scatter. An all_to_all and a custom collective
+// are never in place.
 int input_alias(const Program& program, int rank, int index);
 
 // Names for messages: "input", "output", "scratch"; "input[3]" or "scratch[0..2)".

@@ -18,6 +18,7 @@ enum class Collective : uint8_t {
   Gather,
   Scatter,
   AllToAll,
+  Custom,  // what the program's own contract says (program.h)
 };
 
 // Element types that a call may name. Rows: src/base/dtype.cc. Those after Bool are moved, never

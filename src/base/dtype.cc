@@ -87,6 +87,8 @@ std::string_view collective_name(Collective collective) {
       return "scatter";
     case Collective::AllToAll:
       return "all_to_all";
+    case Collective::Custom:
+      return "custom";
   }
   MCCL_CHECK(false && "a collective outside the enum");
   return {};

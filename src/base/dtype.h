@@ -26,6 +26,7 @@ std::span<const DataTypeRow> data_types();
 std::span<const DataTypeRow> all_data_types();
 
 // All collectives and operations, in enum order; tests and tables enumerate them.
+// Those whose meaning is fixed: all but Custom.
 std::span<const Collective> all_collectives();
 std::span<const ReduceOp> all_reduce_ops();
 

@@ -9,7 +9,7 @@ namespace mccl {
 int buffer_chunk_count(const Program& program, int rank, Buffer buffer) {
   if (buffer == Buffer::Scratch)
     return program.ranks[static_cast<size_t>(rank)].scratch_chunk_count;
-  return block_count(program.collective, buffer, rank, program.rank_count()) * program.chunk_count;
+  return block_count(program, buffer, rank) * program.chunk_count;
 }
 
 int input_alias(const Program& program, int rank, int index) {

@@ -31,7 +31,8 @@ struct StepProof {
 struct Proof {
   std::vector<std::vector<std::vector<StepProof>>> steps;  // [rank][lane][step]
   // One digest per output chunk (index over all blocks) of its tree of reductions (law L5); two
-  // programs with equal digests give equal bits. Equal on every rank, or there is no proof.
+  // programs with equal digests give equal bits. Equal on every rank, or there is no proof. Of a
+  // custom collective: one per different promise, in the order of ranks and outputs.
   std::vector<uint64_t> output_trees;
   int credits_needed =
       1;  // least messages outstanding per stream with which an iteration ends (1, 2)

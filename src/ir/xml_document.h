@@ -72,6 +72,16 @@ class XmlDocument {
   std::vector<RawFault> faults_;
 };
 
+// Calls `visit` for each word of a list separated by blanks.
+template <typename Visit>
+void for_each_word(std::string_view text, const Visit& visit) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    if (end > 0) visit(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
 // The number, saturated, when `text` is a plain decimal number: no sign but one leading minus, no
 // leading zeros, no blanks.
 std::optional<int64_t> parse_decimal(std::string_view text);

@@ -145,6 +145,11 @@ std::string write_mccl(const Program& program, const ProgramUse& use) {
   for (const RankProgram& rank : program.ranks) {
     xml.begin("rank");
     xml.attribute("id", rank_number++);
+    if (program.collective == Collective::Custom) {
+      const CustomRank& promise = program.contract[static_cast<size_t>(rank_number - 1)];
+      xml.attribute("input_chunks", promise.input_chunk_count);
+      xml.attribute("outputs", write_outputs(promise));
+    }
     xml.attribute("scratch_chunks", rank.scratch_chunk_count);
     if (rank.lanes.empty()) {
       xml.end_without_children();
@@ -317,8 +322,7 @@ void write_msccl_header(const Program& program, const ProgramUse& use, XmlEmitte
   xml->attribute("name", program.name);
   xml->attribute("proto", msccl_protocol_name(use.protocol));
   xml->attribute("nchannels", channel_max + 1);
-  xml->attribute("nchunksperloop",
-                 program.chunk_count * size_block_count(program.collective, program.rank_count()));
+  xml->attribute("nchunksperloop", program.chunk_count * size_block_count(program));
   xml->attribute("ngpus", program.rank_count());
   xml->attribute("coll", msccl_collective_name(program.collective));
   xml->attribute("inplace", program.in_place ? 1 : 0);
@@ -339,6 +343,8 @@ std::string write_msccl(const Program& program, const ProgramUse& use) {
     xml.attribute("i_chunks", buffer_chunk_count(program, rank_number, Buffer::Input));
     xml.attribute("o_chunks", buffer_chunk_count(program, rank_number, Buffer::Output));
     xml.attribute("s_chunks", rank.scratch_chunk_count);
+    if (program.collective == Collective::Custom)
+      xml.attribute("outputs", write_outputs(program.contract[static_cast<size_t>(rank_number)]));
     if (rank.lanes.empty()) {
       xml.end_without_children();
       continue;

@@ -55,6 +55,8 @@ class Checker {
     const auto add = [&](const std::string& text) { faults_.push_back(shape.name + ": " + text); };
     if (shape.rank_count() < 1) add("a program needs at least one rank");
     if (shape.chunk_count < 1) add("a program needs at least one chunk");
+    for (const CustomRank& promise : shape.contract)
+      if (promise.input_chunk_count < 0) add("a rank cannot have less than no input chunks");
     if (!shape.in_place && !shape.out_of_place)
       add("a program must serve in-place or out-of-place calls");
     if (shape.in_place && shape.rank_count() > 0 && !in_place_shift(shape, 0))
@@ -142,7 +144,7 @@ class Checker {
     const Program& shape = recording_.shape;
     is_written_.assign(static_cast<size_t>(split_->count()), 0);
     for (int rank = 0; rank < shape.rank_count(); ++rank) {
-      if (!holds_input(shape.collective, rank)) continue;
+      if (!holds_input(shape, rank)) continue;
       const int count = buffer_chunk_count(shape, rank, Buffer::Input);
       for (int index = 0; index < count; ++index) {
         is_written_[split_->first({rank, Buffer::Input, index, 1})] = 1;

@@ -11,13 +11,11 @@ namespace {
 
 // The number of a block among those that the rank has itself: its length is known here.
 int own_block(const Program& program, int rank, int origin) {
-  const int rank_count = program.rank_count();
   int number = 0;
   for (const Buffer buffer : {Buffer::Output, Buffer::Input}) {
-    const int blocks = block_count(program.collective, buffer, rank, rank_count);
+    const int blocks = block_count(program, buffer, rank);
     for (int block = 0; block < blocks; ++block, ++number)
-      if (origin_block(program.collective, buffer, rank, block, rank_count) == origin)
-        return number;
+      if (origin_block(program, buffer, rank, block) == origin) return number;
   }
   return 0;
 }

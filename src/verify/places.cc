@@ -31,8 +31,7 @@ Place Places::first_place(const Span& span) const {
 int Places::origin_of_chunk(const Span& span, int offset) const {
   if (span.buffer == Buffer::Scratch) return kNoOrigin;
   const int index = span.index + offset;
-  const int block = origin_block(program_.collective, span.buffer, span.rank,
-                                 index / program_.chunk_count, program_.rank_count());
+  const int block = origin_block(program_, span.buffer, span.rank, index / program_.chunk_count);
   return block * program_.chunk_count + index % program_.chunk_count;
 }
 

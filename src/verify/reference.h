@@ -26,9 +26,10 @@ struct ReferenceCall {
   std::vector<Bytes> inputs;
 };
 
-// Per rank the output's bytes, blocks concatenated. Programs are rooted at 0; the caller rotates.
-// InvalidArgument when the sizes of `call` do not fit the program; Internal with a trace when the
-// program cannot go on (it deadlocks or pairs badly). Avg divides at the end (law L6).
+// Per rank the output's bytes, blocks concatenated; zeros where a custom collective promises
+// nothing and nothing was written. Programs are rooted at 0; the caller rotates. InvalidArgument
+// when the sizes of `call` do not fit the program; Internal with a trace when the program cannot go
+// on (it deadlocks or pairs badly). Avg divides at the end (law L6).
 Result<std::vector<Bytes>> execute_reference(const Program& program, const ReferenceCall& call);
 
 }  // namespace mccl

@@ -50,11 +50,12 @@ class StructureCheck {
     const auto rank_count = static_cast<int64_t>(program_.ranks.size());
     check_limit(rank_count, 1, kRanksMax, "rank");
     check_limit(program_.chunk_count, 1, kChunksMax, "chunk");
-    if (program_.collective > Collective::AllToAll)
+    if (program_.collective > Collective::Custom)
       add("the program has collective number " +
           std::to_string(static_cast<int>(program_.collective)) + ", which does not exist");
     if (!program_.in_place && !program_.out_of_place)
       add("the program claims to serve neither in-place nor out-of-place calls");
+    if (findings_.is_empty()) check_contract();
     if (!findings_.is_empty()) return;
     if (program_.in_place && !in_place_shift(program_, 0))
       add("the program claims to serve in-place calls, which " +
@@ -65,7 +66,7 @@ class StructureCheck {
     int64_t blocks = 0;
     for (int rank = 0; rank < ranks; ++rank)
       for (const Buffer buffer : {Buffer::Input, Buffer::Output})
-        blocks += block_count(program_.collective, buffer, rank, ranks);
+        blocks += block_count(program_, buffer, rank);
     int64_t chunks = blocks * program_.chunk_count;
     int64_t steps = 0;
     int64_t accesses = 0;
@@ -86,6 +87,59 @@ class StructureCheck {
     check_limit(chunks, 0, kChunksMax, "chunk", " in all buffers");
     check_limit(steps, 0, kStepsMax, "step");
     check_limit(accesses, 0, kChunkAccessesMax, "chunk operand");
+  }
+
+  void check_contract() {
+    const auto rank_count = static_cast<int64_t>(program_.ranks.size());
+    const auto promised = static_cast<int64_t>(program_.contract.size());
+    if (program_.collective != Collective::Custom) {
+      if (promised != 0)
+        add("the program has a contract of its own; " +
+            std::string(collective_name(program_.collective)) + " has none");
+      return;
+    }
+    if (promised != rank_count)
+      return add("the contract is for " + counted(promised, "rank") + "; the program has " +
+                 std::to_string(rank_count));
+    if (program_.chunk_count != 1)
+      return add("a custom collective has 1 chunk per block, and the program says " +
+                 std::to_string(program_.chunk_count));
+    int64_t chunks = 0;
+    int64_t contributions = 0;
+    for (int rank = 0; rank < rank_count; ++rank) {
+      const CustomRank& promise = program_.contract[static_cast<size_t>(rank)];
+      if (promise.input_chunk_count < 0)
+        return add("rank " + std::to_string(rank) + " has " +
+                   std::to_string(promise.input_chunk_count) + " input chunks");
+      chunks += promise.input_chunk_count + static_cast<int64_t>(promise.outputs.size());
+      for (const auto& wanted : promise.outputs)
+        contributions += static_cast<int64_t>(wanted.size());
+    }
+    check_limit(chunks, 0, kChunksMax, "chunk", " in all buffers");
+    check_limit(contributions, 1, kChunkAccessesMax, "contribution", " promised in its outputs");
+    for (int rank = 0; rank < rank_count && findings_.is_empty(); ++rank) check_promises(rank);
+  }
+
+  void check_promises(int rank) {
+    const CustomRank& promise = program_.contract[static_cast<size_t>(rank)];
+    for (size_t chunk = 0; chunk < promise.outputs.size(); ++chunk) {
+      const std::vector<Contribution>& wanted = promise.outputs[chunk];
+      for (size_t part = 0; part < wanted.size(); ++part) {
+        const Contribution& one = wanted[part];
+        const std::string start = "output[" + std::to_string(chunk) + "] of rank " +
+                                  std::to_string(rank) + " is promised input[" +
+                                  std::to_string(one.index) + "] of rank " +
+                                  std::to_string(one.rank);
+        if (one.rank < 0 || one.rank >= program_.rank_count())
+          add(start + "; the ranks are 0 to " + std::to_string(program_.rank_count() - 1));
+        else if (const int size =
+                     program_.contract[static_cast<size_t>(one.rank)].input_chunk_count;
+                 one.index < 0 || one.index >= size)
+          add(start + ", whose input has " + counted(size, "chunk"));
+        else if (part > 0 && !(wanted[part - 1] < one))
+          add(start + " out of order or twice");
+      }
+    }
   }
 
   static int64_t named_chunk_count(const Step& step) {

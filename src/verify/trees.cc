@@ -24,14 +24,16 @@ uint64_t combine(uint64_t seed, uint64_t value) {
 
 }  // namespace
 
-TreePool::TreePool(int rank_count)
-    : rank_count_(rank_count), words_per_tree_((static_cast<size_t>(rank_count) + 63) / 64) {
+TreePool::TreePool(int leaf_count, std::vector<std::string> leaf_names)
+    : leaf_count_(leaf_count),
+      leaf_names_(std::move(leaf_names)),
+      words_per_tree_((static_cast<size_t>(leaf_count) + 63) / 64) {
   table_.assign(1024, -1);
-  for (int rank = 0; rank < rank_count; ++rank) {
-    nodes_.push_back({combine(1, static_cast<uint64_t>(rank)), 0, 0, -1});
+  for (Tree leaf = 0; leaf < leaf_count; ++leaf) {
+    nodes_.push_back({combine(1, static_cast<uint64_t>(leaf)), 0, 0, -1});
     contributions_.resize(contributions_.size() + words_per_tree_, 0);
-    contributions_[contributions_.size() - words_per_tree_ + static_cast<size_t>(rank) / 64] =
-        uint64_t{1} << (rank % 64);
+    contributions_[contributions_.size() - words_per_tree_ + static_cast<size_t>(leaf) / 64] =
+        uint64_t{1} << (leaf % 64);
   }
 }
 
@@ -84,12 +86,12 @@ Tree TreePool::add(std::span<const Tree> sorted_operands) {
   const size_t first_word = contributions_.size();
   contributions_.resize(first_word + words_per_tree_, 0);
   for (const Tree operand : sorted_operands) {
-    if (node.repeated_rank == -1) node.repeated_rank = repeated_rank(operand);
+    if (node.repeated_leaf == -1) node.repeated_leaf = repeated_leaf(operand);
     for (size_t word = 0; word < words_per_tree_; ++word) {
       const uint64_t more = contributions_[static_cast<size_t>(operand) * words_per_tree_ + word];
       const uint64_t twice = contributions_[first_word + word] & more;
-      if (twice != 0 && node.repeated_rank == -1)
-        node.repeated_rank = static_cast<int32_t>(word) * 64 + std::countr_zero(twice);
+      if (twice != 0 && node.repeated_leaf == -1)
+        node.repeated_leaf = static_cast<int32_t>(word) * 64 + std::countr_zero(twice);
       contributions_[first_word + word] |= more;
     }
   }
@@ -109,12 +111,16 @@ void TreePool::grow_table() {
   table_ = std::move(larger);
 }
 
-int TreePool::missing_rank(Tree tree) const {
-  const size_t first_word = static_cast<size_t>(tree) * words_per_tree_;
-  for (int rank = 0; rank < rank_count_; ++rank)
-    if ((contributions_[first_word + static_cast<size_t>(rank) / 64] >> (rank % 64) & 1) == 0)
-      return rank;
-  return -1;
+bool TreePool::contains(Tree tree, Tree leaf) const {
+  const size_t word = static_cast<size_t>(tree) * words_per_tree_ + static_cast<size_t>(leaf) / 64;
+  return (contributions_[word] >> (leaf % 64) & 1) != 0;
+}
+
+int TreePool::leaf_count(Tree tree) const {
+  int count = 0;
+  for (size_t word = 0; word < words_per_tree_; ++word)
+    count += std::popcount(contributions_[static_cast<size_t>(tree) * words_per_tree_ + word]);
+  return count;
 }
 
 std::string TreePool::describe(Tree tree) const {
@@ -127,7 +133,7 @@ std::string TreePool::describe(Tree tree) const {
 void TreePool::append_text(Tree tree, int depth, std::string& text) const {
   const auto parts = operands(tree);
   if (parts.empty()) {
-    text += std::to_string(tree);
+    text += leaf_names_.empty() ? std::to_string(tree) : leaf_names_[static_cast<size_t>(tree)];
     return;
   }
   if (depth > kTextDepthMax) {

@@ -16,11 +16,12 @@ namespace {
 
 class Executor {
  public:
-  Executor(const StepGraph& graph, const Places& places, TreePool& trees, FindingList& findings,
-           Proof& proof)
+  Executor(const StepGraph& graph, const Places& places, Promises& promises, TreePool& trees,
+           FindingList& findings, Proof& proof)
       : graph_(graph),
         program_(graph.program()),
         places_(places),
+        promises_(promises),
         trees_(trees),
         findings_(findings),
         proof_(proof),
@@ -64,10 +65,10 @@ class Executor {
   }
 
   void check_postcondition() {
-    // By origin: where several ranks have the same output they are looked at together.
-    const int blocks = origin_block_count(program_.collective, program_.rank_count());
-    execution_.output_trees.assign(static_cast<size_t>(blocks * program_.chunk_count),
+    // Where several ranks have the same output they are looked at together.
+    execution_.output_trees.assign(static_cast<size_t>(promises_.equality_class_count()),
                                    Value::kUnwritten);
+    first_output_.resize(execution_.output_trees.size());
     int count_max = 0;
     for (int rank = 0; rank < program_.rank_count(); ++rank)
       count_max = std::max(count_max, buffer_chunk_count(program_, rank, Buffer::Output));
@@ -83,12 +84,12 @@ class Executor {
  private:
   void write_inputs() {
     for (int rank = 0; rank < program_.rank_count(); ++rank) {
-      if (!holds_input(program_.collective, rank)) continue;
+      if (!holds_input(program_, rank)) continue;
       const Span input{rank, Buffer::Input, 0, 1};
       const int count = buffer_chunk_count(program_, rank, Buffer::Input);
       for (int chunk = 0; chunk < count; ++chunk)
         values_[static_cast<size_t>(places_.first_place(input) + chunk)] = {
-            places_.origin_of_chunk(input, chunk), TreePool::leaf(rank)};
+            places_.origin_of_chunk(input, chunk), promises_.leaf_of(rank, chunk)};
     }
   }
 
@@ -162,6 +163,8 @@ class Executor {
     last_writer_[place] = node;
   }
 
+  bool is_custom() const { return program_.collective == Collective::Custom; }
+
   const Value& output(int rank, int chunk) const {
     return values_[static_cast<size_t>(places_.first_place({rank, Buffer::Output, chunk, 1}))];
   }
@@ -174,30 +177,37 @@ class Executor {
   }
 
   void check_output(int rank, int chunk) {
+    const std::vector<Tree>& wanted = promises_.wanted(rank, chunk);
+    if (wanted.empty()) return;
     const Tree tree = output(rank, chunk).tree;
-    const int origin = places_.origin_of_chunk({rank, Buffer::Output, chunk, 1}, 0);
-    Tree& first = execution_.output_trees[static_cast<size_t>(origin)];
-    if (first == Value::kUnwritten) first = tree;
+    Tree& first =
+        execution_.output_trees[static_cast<size_t>(promises_.equality_class(rank, chunk))];
+    if (first == Value::kUnwritten) {
+      first = tree;
+      first_output_[static_cast<size_t>(promises_.equality_class(rank, chunk))] = {rank, chunk};
+    }
     if (tree == Value::kUnknown) return;
     if (tree == Value::kUnwritten) return add_output(rank, chunk, " is never written");
-    if (!is_reducing(program_.collective)) {
-      const int wanted =
-          source_rank(program_.collective, places_.origin(origin).block, program_.rank_count());
-      if (tree != TreePool::leaf(wanted))
+    if (is_custom() ? wanted.size() == 1 : !is_reducing(program_.collective)) {
+      if (tree != wanted[0])
         add_output(rank, chunk,
-                   " should hold rank " + std::to_string(wanted) + "'s input alone and holds " +
-                       trees_.describe(tree));
+                   " should hold " +
+                       (is_custom() ? promises_.describe_leaf(wanted[0])
+                                    : "rank " + std::to_string(wanted[0]) + "'s input") +
+                       " alone and holds " + trees_.describe(tree));
       return;
     }
-    const int repeated = trees_.repeated_rank(tree);
-    const int missing = trees_.missing_rank(tree);
-    if (repeated != -1)
-      add_output(rank, chunk,
-                 " holds rank " + std::to_string(repeated) + "'s contribution more than once");
-    else if (missing != -1)
-      add_output(rank, chunk, " lacks rank " + std::to_string(missing) + "'s contribution");
-    else
-      check_same_tree(rank, chunk, first);
+    if (const Tree repeated = trees_.repeated_leaf(tree); repeated != -1)
+      return add_output(rank, chunk,
+                        " holds " + promises_.describe_leaf(repeated) + " more than once");
+    for (const Tree leaf : wanted)
+      if (!trees_.contains(tree, leaf))
+        return add_output(rank, chunk, " lacks " + promises_.describe_leaf(leaf));
+    if (trees_.leaf_count(tree) != static_cast<int>(wanted.size()))
+      return add_output(rank, chunk,
+                        " holds more than the " + std::to_string(wanted.size()) +
+                            " contributions promised: " + trees_.describe(tree));
+    check_same_tree(rank, chunk, first);
   }
 
   void add_output(int rank, int chunk, const std::string& text) {
@@ -212,14 +222,20 @@ class Executor {
                   "rank " + std::to_string(rank) + ": " + to_string(span) + text, std::move(trace));
   }
 
-  // Only all_reduce gives one origin to several ranks, from rank 0 on.
+  // Only all_reduce and custom collectives promise one value to several chunks.
   void check_same_tree(int rank, int chunk, Tree first) {
     const Tree tree = output(rank, chunk).tree;
     if (first < 0 || first == tree) return;
+    const auto& [first_rank, first_chunk] =
+        first_output_[static_cast<size_t>(promises_.equality_class(rank, chunk))];
+    const std::string name = to_string(Span{rank, Buffer::Output, chunk, 1});
+    const std::string first_name =
+        first_chunk == chunk ? "" : to_string(Span{first_rank, Buffer::Output, first_chunk, 1});
     findings_.add(Rule::Trees, place_of_output(rank, chunk),
-                  to_string(Span{rank, Buffer::Output, chunk, 1}) + " is " +
-                      trees_.describe(first) + " on rank 0 and " + trees_.describe(tree) +
-                      " on rank " + std::to_string(rank));
+                  (first_name.empty() ? name : first_name) + " is " + trees_.describe(first) +
+                      " on rank " + std::to_string(first_rank) + " and " +
+                      (first_name.empty() ? "" : name + " ") + trees_.describe(tree) + " on rank " +
+                      std::to_string(rank));
   }
 
   std::string name(Node node) const {
@@ -234,9 +250,8 @@ class Executor {
   std::string origin_text(int number) const {
     const Origin origin = places_.origin(number);
     const std::string text = "chunk " + std::to_string(origin.chunk);
-    return origin_block_count(program_.collective, program_.rank_count()) > 1
-               ? text + " of block " + std::to_string(origin.block)
-               : text;
+    return origin_block_count(program_) > 1 ? text + " of block " + std::to_string(origin.block)
+                                            : text;
   }
 
   std::string operand_text(size_t operand, int chunk) const {
@@ -248,23 +263,25 @@ class Executor {
   const StepGraph& graph_;
   const Program& program_;
   const Places& places_;
+  Promises& promises_;
   TreePool& trees_;
   FindingList& findings_;
   Proof& proof_;
   Execution execution_;
-  std::vector<Value> values_;               // per place
-  std::vector<Node> last_writer_;           // per place
-  std::vector<Value> operands_;             // of the chunk that is combined
-  std::vector<const Span*> operand_spans_;  // null: the message
-  std::vector<Value> results_;              // of the step that is executed, chunk by chunk
+  std::vector<std::pair<int, int>> first_output_;  // rank and chunk, per Promises::equality_class()
+  std::vector<Value> values_;                      // per place
+  std::vector<Node> last_writer_;                  // per place
+  std::vector<Value> operands_;                    // of the chunk that is combined
+  std::vector<const Span*> operand_spans_;         // null: the message
+  std::vector<Value> results_;                     // of the step that is executed, chunk by chunk
 };
 
 }  // namespace
 
 Execution execute_symbolically(const StepGraph& graph, const std::vector<Node>& order,
-                               const Places& places, TreePool& trees, FindingList& findings,
-                               Proof& proof) {
-  Executor executor(graph, places, trees, findings, proof);
+                               const Places& places, Promises& promises, TreePool& trees,
+                               FindingList& findings, Proof& proof) {
+  Executor executor(graph, places, promises, trees, findings, proof);
   for (const Node node : order) {
     if (findings.is_full()) return executor.take();
     executor.execute(node);

@@ -5,6 +5,7 @@
 
 #include "verify/findings.h"
 #include "verify/places.h"
+#include "verify/promises.h"
 #include "verify/step_graph.h"
 #include "verify/trees.h"
 
@@ -26,15 +27,15 @@ struct Value {
 struct Execution {
   std::vector<Value> messages;        // of all sending steps in node order, chunk by chunk
   std::vector<size_t> message_first;  // per node, and one past the last
-  std::vector<Tree> output_trees;     // per output chunk, of rank 0
+  std::vector<Tree> output_trees;     // per Promises::equality_class(), of its first rank
 };
 
 // Executes the steps in `order` (a topological order of a program without races, so any will do)
 // and checks Unwritten, InputWritten, Origins, Postcondition and Trees. Fills the origins of
 // proof.steps.
 Execution execute_symbolically(const StepGraph& graph, const std::vector<Node>& order,
-                               const Places& places, TreePool& trees, FindingList& findings,
-                               Proof& proof);
+                               const Places& places, Promises& promises, TreePool& trees,
+                               FindingList& findings, Proof& proof);
 
 // Trees findings for messages and outputs that differ between the two aliasing modes. When none
 // does, every mixture of modes among the ranks is proven too: a rank cannot tell which its peers

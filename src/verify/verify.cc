@@ -61,11 +61,12 @@ class Judgement {
     proof_.credits_needed = one_is_enough ? 1 : kCredits;
     shape_proof();
 
-    TreePool trees(program_.rank_count());
+    Promises promises(program_);
+    TreePool trees(promises.leaf_count(), promises.leaf_names());
     std::optional<Execution> out_of_place;
     std::optional<Execution> in_place;
-    if (program_.out_of_place) out_of_place = judge_mode(graph, order, false, trees);
-    if (program_.in_place) in_place = judge_mode(graph, order, true, trees);
+    if (program_.out_of_place) out_of_place = judge_mode(graph, order, false, promises, trees);
+    if (program_.in_place) in_place = judge_mode(graph, order, true, promises, trees);
     if (!trees.is_within_limit()) return add_tree_limit();
     if (!findings_.is_empty()) return;
     if (out_of_place && in_place)
@@ -75,13 +76,13 @@ class Judgement {
   }
 
   std::optional<Execution> judge_mode(const StepGraph& graph, const std::vector<Node>& order,
-                                      bool in_place, TreePool& trees) {
+                                      bool in_place, Promises& promises, TreePool& trees) {
     findings_.set_in_place(in_place);
     const Places places(program_, in_place);
     const size_t count_before = findings_.report_count();
     check_hazards(graph, order, places, findings_, proof_);
     if (findings_.report_count() > count_before || findings_.is_full()) return std::nullopt;
-    return execute_symbolically(graph, order, places, trees, findings_, proof_);
+    return execute_symbolically(graph, order, places, promises, trees, findings_, proof_);
   }
 
   void shape_proof() {
@@ -149,7 +150,7 @@ Verdict verify(const Program& program) {
 uint64_t rank_order_tree(int rank_count) {
   judge::TreePool trees(rank_count);
   std::vector<judge::Tree> leaves;
-  for (int rank = 0; rank < rank_count; ++rank) leaves.push_back(judge::TreePool::leaf(rank));
+  for (judge::Tree rank = 0; rank < rank_count; ++rank) leaves.push_back(rank);
   return trees.digest(trees.fold(std::move(leaves)));
 }
 

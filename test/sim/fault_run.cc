@@ -214,6 +214,15 @@ class FaultRun {
         std::vector<float> data(1);
         const Result<std::shared_ptr<Work>> next = group_->communicator(rank).barrier({});
         if (!next.is_ok()) state.failure = next.status();
+        // Nobody waited for the host that vanished: this call does.
+        if (next.is_ok() && fault_ == Fault::Vanish) {
+          const Work& work = *next.value();
+          const TimeNs now = group_->world().clock().now();
+          const TimeNs lost_at = now + kPeerTimeoutNs + kNoticedNs;
+          group_->world().at(now, rank, [] {});  // as a caller wakes its driver
+          (void)group_->world().run([&work] { return work.is_done(); }, lost_at);
+          if (work.is_done()) state.failure = work.status();
+        }
       }
       if (!loses()) {
         if (!state.failure.is_ok()) fail(name + " failed: " + state.failure.to_string());

@@ -154,9 +154,7 @@ class Explorer {
   // The chunk that a chunk of input or output holds or will hold, as one number.
   int origin_of(int rank, Buffer buffer, int chunk) const {
     const int chunks = program_.chunk_count;
-    return origin_block(program_.collective, buffer, rank, chunk / chunks, program_.rank_count()) *
-               chunks +
-           chunk % chunks;
+    return origin_block(program_, buffer, rank, chunk / chunks) * chunks + chunk % chunks;
   }
 
   void add_places(Places& places, const Span& span) const {
@@ -208,7 +206,7 @@ class Explorer {
     initial_.memory.assign(kIterationCount,
                            std::vector<int>(static_cast<size_t>(place_count_), kGarbage));
     for (int rank = 0; rank < program_.rank_count(); ++rank) {
-      if (!holds_input(program_.collective, rank)) continue;
+      if (!holds_input(program_, rank)) continue;
       for (int chunk = 0; chunk < buffer_chunk_count(program_, rank, Buffer::Input); ++chunk)
         for (auto& memory : initial_.memory)
           memory[static_cast<size_t>(place_of({rank, Buffer::Input, chunk, 1}))] =
@@ -443,7 +441,7 @@ class Explorer {
           return fail("rank " + std::to_string(rank) + " ends with " + found + " in output[" +
                       std::to_string(chunk) + "]");
       }
-      if (!holds_input(program_.collective, rank)) continue;
+      if (!holds_input(program_, rank)) continue;
       for (int chunk = 0; chunk < buffer_chunk_count(program_, rank, Buffer::Input); ++chunk) {
         if (in_place_ && input_alias(program_, rank, chunk) >= 0) continue;
         const int leaf = pool_.leaf(rank, origin_of(rank, Buffer::Input, chunk));
@@ -462,7 +460,7 @@ class Explorer {
     if (is_reducing(program_.collective))
       for (int rank = 0; rank < program_.rank_count(); ++rank) want(rank);
     else
-      want(source_rank(program_.collective, origin / program_.chunk_count, program_.rank_count()));
+      want(source_rank(program_, origin / program_.chunk_count));
     const auto leaves = std::count(text.begin(), text.end(), '<');
     return text.find('?') == std::string::npos &&
            leaves == static_cast<std::ptrdiff_t>(wanted.size()) &&

@@ -46,6 +46,7 @@ bool is_in_rank_order(const FileReport& report) {
 }
 
 std::string bits_text(const FileReport& report) {
+  if (report.read.program.collective == Collective::Custom) return "gives what the file promises";
   if (!is_reducing(report.read.program.collective)) return "moves bytes";
   return is_in_rank_order(report) ? "reduces in rank order" : "every rank gets the same bits";
 }

@@ -84,6 +84,7 @@ Result<std::shared_ptr<Work>> post(Communicator& group, Collective collective,
       return group.scatter(memory.blocks<InputBlock>(memory.input, is_root ? ranks : 0), own_output,
                            count, kType, 0, std::move(options));
     case Collective::AllToAll:
+    case Collective::Custom:
       break;
   }
   return group.all_to_all(memory.blocks<InputBlock>(memory.input, ranks),

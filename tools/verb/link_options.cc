@@ -94,6 +94,7 @@ double bus_factor(Collective collective, int rank_count) {
       return (ranks - 1) / ranks;
     case Collective::Broadcast:
     case Collective::Reduce:
+    case Collective::Custom:
       break;
   }
   return 1;

@@ -72,7 +72,7 @@ class RandomProgram {
   int pick(int bound) { return static_cast<int>(prng_.below(static_cast<uint64_t>(bound))); }
 
   void mark_input_written(int rank) {
-    if (!holds_input(shape_.collective, rank)) return;
+    if (!holds_input(shape_, rank)) return;
     for (int index = 0; index < chunks_of(rank, Buffer::Input); ++index) {
       written_.insert({rank, Buffer::Input, index});
       const int alias = input_alias(shape_, rank, index);
@@ -202,7 +202,7 @@ uint64_t input_value(int rank, int index) {
 
 void load_inputs(const Program& program, Memory& memory) {
   for (int rank = 0; rank < program.rank_count(); ++rank) {
-    if (!holds_input(program.collective, rank)) continue;
+    if (!holds_input(program, rank)) continue;
     for (int index = 0; index < buffer_chunk_count(program, rank, Buffer::Input); ++index)
       memory.at(rank, Buffer::Input, index) = input_value(rank, index);
   }
@@ -212,9 +212,7 @@ std::vector<uint64_t> run_reference(const Program& program, bool in_place) {
   ReferenceCall call;
   call.dtype = DataType::Int64;
   call.in_place = in_place;
-  call.block_counts.assign(
-      static_cast<size_t>(origin_block_count(program.collective, program.rank_count())),
-      program.chunk_count);
+  call.block_counts.assign(static_cast<size_t>(origin_block_count(program)), program.chunk_count);
   for (int rank = 0; rank < program.rank_count(); ++rank) {
     const int chunks = buffer_chunk_count(program, rank, Buffer::Input);
     Bytes bytes(static_cast<size_t>(chunks) * sizeof(uint64_t));

@@ -47,11 +47,13 @@ TEST(TreePool, NamesARankThatIsMissingOrRepeated) {
   std::vector<Tree> all;
   for (int rank = 0; rank < 69; ++rank) all.push_back(rank);
   const Tree most = trees.fold(all);
-  EXPECT_EQ(trees.missing_rank(most), 69);
-  EXPECT_EQ(trees.repeated_rank(most), -1);
+  EXPECT_EQ(trees.contains(most, 69), false);
+  EXPECT_EQ(trees.contains(most, 68), true);
+  EXPECT_EQ(trees.leaf_count(most), 69);
+  EXPECT_EQ(trees.repeated_leaf(most), -1);
   const Tree complete = trees.binary(most, 69);
-  EXPECT_EQ(trees.missing_rank(complete), -1);
-  EXPECT_EQ(trees.repeated_rank(trees.binary(complete, 68)), 68);
+  EXPECT_EQ(trees.leaf_count(complete), 70);
+  EXPECT_EQ(trees.repeated_leaf(trees.binary(complete, 68)), 68);
 }
 
 TEST(TreePool, KeepsApartMoreTreesThanItsFirstTableHolds) {
