@@ -26,7 +26,8 @@ struct Loader {
 
 constexpr std::array<Loader, 4> kLoaders = {{
     {"mccl", 0, 0, 0, ""},
-    {"msccl", 256, 216, 32, " allreduce allgather reduce broadcast alltoall reduce_scatter "},
+    {"msccl", 256, 216, 32,
+     " allreduce allgather reduce broadcast alltoall reduce_scatter custom "},
     {"executor", 64, 1024, 32,
      " allreduce allgather reduce broadcast alltoall reducescatter gather scatter "},
     {"rccl", 64, 64, 128,

@@ -12,7 +12,6 @@
 
 namespace mccl::judge {
 
-constexpr size_t kFindingsMax = 20;
 // Of these about trees alone. They say that a program is right but for rounding, so they must not
 // keep out what would say that it is wrong: a verdict with trees alone has said everything.
 constexpr size_t kTreeFindingsMax = 8;

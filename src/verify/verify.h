@@ -53,6 +53,8 @@ struct Finding {
   std::vector<FindingPlace> trace_places = {};  // of each line of the trace
 };
 
+constexpr size_t kFindingsMax = 20;  // of one verdict
+
 struct Verdict {
   std::vector<Finding> findings;  // empty: proven
   Proof proof;                    // valid only when proven, or computes_wrongly()
@@ -69,7 +71,7 @@ struct Verdict {
 enum class RankTrees : uint8_t { MustBeEqual, MayDiffer };
 
 // Never throws, never reads the clock, terminates on any input. Structure findings stop the later
-// phases; otherwise all findings of a phase are reported, at most 20.
+// phases; otherwise all findings of a phase are reported, at most kFindingsMax.
 Verdict verify(const Program& program, RankTrees rank_trees = RankTrees::MustBeEqual);
 
 // The digest (Proof::output_trees) of one left fold over the ranks' contributions in rank order,

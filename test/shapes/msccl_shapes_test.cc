@@ -74,10 +74,7 @@ class ShapeRun {
 
  private:
   static size_t index(int rank) { return static_cast<size_t>(rank); }
-  int blocks(Buffer buffer) const {
-    const Program& program = program_->program();
-    return mccl::block_count(program, buffer, 0);
-  }
+  int blocks(Buffer buffer) const { return mccl::block_count(program_->program(), buffer, 0); }
   size_t block_bytes() const {
     return static_cast<size_t>(run_.block_count) * dtype_bytes(run_.dtype);
   }

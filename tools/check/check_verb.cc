@@ -46,6 +46,7 @@ bool is_in_rank_order(const FileReport& report) {
 }
 
 std::string bits_text(const FileReport& report) {
+  if (report.read.program.collective == Collective::Custom) return "gives what the file promises";
   if (!is_reducing(report.read.program.collective)) return "moves bytes";
   return is_in_rank_order(report) ? "reduces in rank order" : "every rank gets the same bits";
 }
@@ -66,9 +67,10 @@ void print(const Checked& checked, Terminal& terminal) {
     terminal.out << checked.name << ": " << proof_text(checked.report) << "\n";
   else
     terminal.out << fmt::format(
-        "{}: {}: {} fault{}\n", checked.name,
+        "{}: {}: {}{} fault{}\n", checked.name,
         checked.report.is_proven() ? "proven, but the target refuses it" : "not proven",
-        fault_count, fault_count == 1 ? "" : "s");
+        checked.report.findings.size() < kFindingsMax ? "" : "at least ", fault_count,
+        fault_count == 1 ? "" : "s");
   if (checked.comparison) terminal.out << checked.name << ": " << checked.comparison->text << "\n";
 }
 

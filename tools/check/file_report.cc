@@ -12,6 +12,8 @@
 namespace mccl {
 namespace {
 
+constexpr size_t kTraceLinesMax = 40;  // of text; JSON has all
+
 // Positions of many places of one text: a circle may have as many steps as the program.
 class PositionFinder {
  public:
@@ -110,8 +112,12 @@ std::string to_string(const FileReport& report, std::string_view name) {
     text += position_text(name, finding.position) +
             fmt::format("{}{}: {}\n", rule_name(finding.rule),
                         finding.in_place ? " (in place)" : "", finding.text);
-    for (const PlacedLine& line : finding.trace)
-      text += "  " + position_text(name, line.position) + line.text + "\n";
+    const size_t shown = std::min(finding.trace.size(), kTraceLinesMax);
+    for (size_t line = 0; line < shown; ++line)
+      text += "  " + position_text(name, finding.trace[line].position) + finding.trace[line].text +
+              "\n";
+    if (shown < finding.trace.size())
+      text += fmt::format("  and {} steps more\n", finding.trace.size() - shown);
   }
   return text;
 }

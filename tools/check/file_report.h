@@ -39,8 +39,8 @@ struct FileReport {
 // Reads, judges, and looks at the target's limits; with faults in the text nothing but those.
 FileReport make_file_report(std::string_view text, XmlTarget target);
 
-// All faults and findings, "name:line:column: text", trace lines indented; empty when there are
-// none.
+// All faults and findings, "name:line:column: text", trace lines indented and cut off where there
+// are many; empty when there are none.
 std::string to_string(const FileReport& report, std::string_view name);
 
 // "all_reduce among 8 ranks, 64 chunks, out-of-place calls".

@@ -54,8 +54,7 @@ ProgramSummary summarize(const Program& program, const ProgramUse& use) {
   for (size_t opcode = 0; opcode < counts.size(); ++opcode)
     if (counts[opcode] > 0)
       summary.steps_by_opcode.emplace_back(opcodes()[opcode].spelling, counts[opcode]);
-  summary.size_chunks =
-      program.chunk_count * size_block_count(program.collective, program.rank_count());
+  summary.size_chunks = program.chunk_count * size_block_count(program);
   if (summary.scratch_chunks > 0)
     summary.scratch_bytes =
         use.end_bytes == ProgramUse::kEndless

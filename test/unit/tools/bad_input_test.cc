@@ -1,6 +1,8 @@
 // Files that are wrong: each is refused with line, column and reason, all faults at once.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "check/file_report.h"
 
 namespace mccl {
@@ -121,6 +123,19 @@ TEST(BadInput, DependencesInACircleAreListedToo) {
             "rank 0 lane 1 step 0\n"
             "  f:7:1: rank 0 lane 1 step 0: copy output[1] <- input[1] waits for its dependence "
             "rank 0 lane 0 step 0\n");
+}
+
+TEST(BadInput, ALongCircleIsCutOff) {
+  std::string first = step(0, "cpy", "i0", "o0", 1, "1 29", 1);
+  std::string second = step(0, "cpy", "i1", "o1", 1, "0 29", 1);
+  for (int number = 1; number < 30; ++number) {
+    first += step(number, "cpy", "i0", "o0", 1, "-1 -1", 1);
+    second += step(number, "cpy", "i1", "o1", 1, "-1 -1", 1);
+  }
+  const std::string text =
+      faults(algo(gpu(0, tb(0, -1, -1, first) + tb(1, -1, -1, second)) + gpu(1, "")));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 42);
+  EXPECT_EQ(text.substr(text.rfind("  and")), "  and 20 steps more\n");
 }
 
 TEST(BadInput, APeerMustBeAnotherRank) {

@@ -107,6 +107,14 @@ TEST_F(ProgramVerbs, CheckGoesOnAfterAFileThatIsWrongOrMissing) {
   EXPECT_EQ(missing.out, outcome.out);
 }
 
+TEST_F(ProgramVerbs, CheckSaysWhenThereMayBeMoreFaults) {
+  Program empty = make_ring_all_reduce(2);
+  empty.chunk_count = 64;
+  for (RankProgram& rank : empty.ranks) rank.lanes.clear();
+  const std::string out = run({"check", write("empty.xml", empty, XmlDialect::Mccl)}).out;
+  EXPECT_EQ(out.substr(out.rfind("empty.xml: ")), "empty.xml: not proven: at least 20 faults\n");
+}
+
 TEST_F(ProgramVerbs, CheckKnowsTheLimitsOfTargets) {
   const std::string ring = write("ring.xml", make_ring_all_reduce(2), XmlDialect::Msccl);
   EXPECT_EQ(run({"check", ring, "--target", "executor"}).code, ExitCode::Ok);
