@@ -258,6 +258,25 @@ void check_structure(XmlDialect dialect, const XmlProgramSource& source, Program
   });
 }
 
+std::vector<XmlRankOffsets> find_offsets(const XmlProgramSource& source,
+                                         const XmlDocument& document) {
+  const auto offset = [&](pugi::xml_node element) {
+    return static_cast<uint32_t>(document.offset_of(element));
+  };
+  std::vector<XmlRankOffsets> offsets;
+  for (const XmlRankSource& rank : source.ranks) {
+    XmlRankOffsets& rank_offsets = offsets.emplace_back();
+    rank_offsets.rank = offset(rank.element);
+    for (const XmlLaneSource& lane : rank.lanes) {
+      XmlLaneOffsets& lane_offsets = rank_offsets.lanes.emplace_back();
+      lane_offsets.lane = offset(lane.element);
+      for (const XmlStepSource& step : lane.steps)
+        lane_offsets.steps.push_back(offset(step.element));
+    }
+  }
+  return offsets;
+}
+
 }  // namespace
 
 void read_mccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgramSource* source) {
@@ -267,9 +286,9 @@ void read_mccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgramS
 XmlReadResult read_xml(std::string_view text) {
   XmlReadResult result;
   XmlDocument document(text);
+  XmlProgramSource source;
   if (document.root()) {
     const std::string_view name = document.root().name();
-    XmlProgramSource source;
     if (name == "program" || name == "algo") {
       result.dialect = name == "algo" ? XmlDialect::Msccl : XmlDialect::Mccl;
       const auto read = name == "algo" ? read_msccl_dialect : read_mccl_dialect;
@@ -281,11 +300,30 @@ XmlReadResult read_xml(std::string_view text) {
     }
   }
   result.faults = document.make_faults();
-  if (!result.is_ok()) {
+  if (result.is_ok()) {
+    result.root_offset = document.offset_of(document.root());
+    result.offsets = find_offsets(source, document);
+  } else {
     result.program = Program();
     result.use = ProgramUse();
   }
   return result;
+}
+
+size_t XmlReadResult::offset_of(int rank, int lane, int step) const {
+  if (rank < 0) return root_offset;
+  const XmlRankOffsets& in_rank = offsets[static_cast<size_t>(rank)];
+  if (lane < 0) return in_rank.rank;
+  const XmlLaneOffsets& in_lane = in_rank.lanes[static_cast<size_t>(lane)];
+  return step < 0 ? in_lane.lane : in_lane.steps[static_cast<size_t>(step)];
+}
+
+XmlPosition find_position(std::string_view text, size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t newline = before.rfind('\n');
+  const size_t line_start = newline == std::string_view::npos ? 0 : newline + 1;
+  return {static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
+          static_cast<int>(before.size() - line_start) + 1};
 }
 
 std::string XmlReadResult::to_string(std::string_view file_name) const {
