@@ -24,7 +24,8 @@ def test_a_program_is_lowered_proven_and_written():
     program = make_pair().lower()
     assert str(verify(program)) == ""
     assert write_xml(program) == """\
-<program name="pair" collective="all_reduce" ranks="2" chunks="1" in_place="true" out_of_place="true">
+<program name="pair" collective="all_reduce" ranks="2" chunks="1" in_place="true" \
+out_of_place="true">
   <rank id="0" scratch_chunks="0">
     <lane id="0" send="1" recv="1" channel="0">
       <step id="0" op="send" src="i:0"/>
