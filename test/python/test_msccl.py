@@ -114,6 +114,19 @@ def test_copy_defaults_to_the_same_place_and_onto_itself_does_nothing():
         assert chunk(0, Buffer.input, 1).copy(0) is None
 
 
+def test_forms_that_are_gone_are_errors_of_python():
+    with program(2, AllReduce(2, 1, True)):
+        here = chunk(0, Buffer.input, 0)
+        with pytest.raises(AttributeError, match="send"):
+            here.send(1, Buffer.input, 0)
+        with pytest.raises(AttributeError, match="rank"):
+            here.reduce(1, Buffer.input, 0)
+        with pytest.raises(TypeError, match="multiple values for argument 'sendtb'"):
+            here.reduce(1, Buffer.input, 0, sendtb=0)
+        with pytest.raises(TypeError, match="buffer"):
+            here.reduce(1, buffer=Buffer.input)
+
+
 def test_split_and_group():
     with program(2, AllReduce(2, 4, True)):
         halves = chunk(0, Buffer.input, 0, 4).split(2)

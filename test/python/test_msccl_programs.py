@@ -65,6 +65,14 @@ def test_figures(name, arguments, ours, reference):
         assert all(own <= theirs for own, theirs in zip(ours, reference))
 
 
+@pytest.mark.parametrize("ranks", range(2, 9))
+@pytest.mark.parametrize("instances", [1, 2])
+def test_all_pairs_with_default_settings_for_two_to_eight_ranks(ranks, instances):
+    text = text_of("all_pairs", ranks, instances, True, False)
+    assert f'nchunksperloop="{ranks * ranks * instances}"' in text
+    assert text.count(f's_chunks="{ranks * (ranks - 1) * instances}"') == ranks
+
+
 def test_bytes_are_the_same_every_time():
     assert text_of("two_level_rings", 4, 2, 2) == text_of("two_level_rings", 4, 2, 2)
 
