@@ -89,7 +89,8 @@ def lanes_of(text: str, rank: int) -> dict:
 
 
 def test_all_pairs_waits_as_the_published_files_do():
-    # What the file for 8 ranks and 2 instances has in instance 0 of every gpu.
+    # What the file for 8 ranks and 2 instances has in instance 0 of its first gpu; the program is
+    # the same for all ranks but for their numbers.
     text = text_of("all_pairs", 8, 2)
     for rank in range(8):
         lanes = lanes_of(text, rank)
@@ -110,6 +111,7 @@ def test_all_pairs_waits_as_the_published_files_do():
 
 
 def test_all_to_all_copies_where_the_published_file_does():
+    # Gpus 0 to 2 of the file; the others follow from them.
     text = text_of("all_to_all_pairs", 8, 2)
     for rank in range(8):
         lanes = lanes_of(text, rank)
