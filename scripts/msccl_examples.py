@@ -124,14 +124,15 @@ HEAD = """\
 # Programs of msccl-tools
 
 What the example programs of microsoft/msccl-tools become here, and what its own compiler makes of
-them. Steps include nops. *corrected*: the reference's text of the program is
-wrong, ours is proven. *integers*: proven, but the ranks would differ in the bits of floats.
-*refused*: the program itself is wrong, and its words name rank, chunk and line. *fails*: it stops
-with the same exception of its own as with msccl-tools.
+them. Steps include nops. *corrected*: the reference's text of the program is wrong, ours is proven.
+*integers*: proven, but the ranks would differ in the bits of floats. *refused*: the program itself
+is wrong, and its words name rank, chunk and line. *fails*: it stops with the same exception of its
+own as with msccl-tools.
 
 Made by `scripts/msccl_examples.py` from copies of the programs without their comments and help
 texts; the statements are theirs. The programs are not part of this repository: fetch the folder and
-run the script to make the page again. Programs of our own with these shapes, and their exact figures, are in `test/python/test_msccl_programs.py`.
+run the script to make the page again. Programs of our own with these shapes, and their exact
+figures, are in `test/python/test_msccl_programs.py`.
 
 | program | ranks | result | steps | reference | lanes | reference | channels | reference |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
