@@ -41,12 +41,13 @@ def all_gather_ring(ranks: int, channels: int, instances: int) -> MSCCLProgram:
     return program
 
 
-def all_pairs(ranks: int, instances: int, interleaved: bool = False) -> MSCCLProgram:
+def all_pairs(ranks: int, instances: int, interleaved: bool = False,
+              early_waits: bool = True) -> MSCCLProgram:
     """Every rank reduces its part of everybody's chunks and gives it back, by threadblocks."""
     program = MSCCLProgram("pairs", fully_connected(ranks),
                            AllReduce(ranks, ranks * ranks, True), instances, protocol="LL",
                            interleaved_replication=interleaved, threadblock_policy=MANUAL,
-                           dependence_nop=True)
+                           dependence_nop=early_waits)
     pairs = [(one, other) for one in range(ranks) for other in range(ranks) if one != other]
     with program:
         for one, other in pairs:

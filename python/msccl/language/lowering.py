@@ -64,11 +64,11 @@ def compile_program(prog, is_judged: bool = True) -> Compiled:
     verdict = verify(program)
     warnings = []
     if not verdict.is_proven:
-        words = _verdict_words(prog, verdict, builder)
         if not _differs_in_bits_only(verdict):
-            raise NotProven(words)
-        warnings.append(words + "ranks would differ in the bits of floats: this is a program for "
-                        "integers, and calls with floats refuse it")
+            raise NotProven(_verdict_words(prog, verdict, builder, "is not proven"))
+        warnings.append(_verdict_words(
+            prog, verdict, builder, "is proven for integers only, ranks would differ in the bits "
+            "of floats"))
     try:
         text = write_xml(program, "msccl", protocol=prog.protocol)
     except ValueError as fault:
@@ -196,7 +196,7 @@ def _author_words(text: str) -> str:
     return re.sub(r"\blane (\d+)(?= of rank)", threadblock, text)
 
 
-def _verdict_words(prog, verdict, builder) -> str:
+def _verdict_words(prog, verdict, builder, heading: str) -> str:
     if prog.instances > 1 and not _differs_in_bits_only(verdict):
         # One instance has the chunks of the author.
         alone = _record(prog, 1, is_claim_kept=True)
@@ -209,4 +209,4 @@ def _verdict_words(prog, verdict, builder) -> str:
         return f"{match.group(0)} ({file}:{line})"
 
     text = re.sub(r"rank (\d+) lane (\d+) step (\d+)", with_line, str(verdict))
-    return f"{_program_line(prog)}: {prog.name} is not proven:\n{text}"
+    return f"{_program_line(prog)}: {prog.name} {heading}:\n{text}"

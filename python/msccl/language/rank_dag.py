@@ -43,7 +43,9 @@ class InstructionDAG:
 
     @staticmethod
     def _link(before: "Op | None", after: Op) -> None:
-        if before is not None and before is not after and all(op is not after for op in before.next):
+        if before is None or before is after:
+            return
+        if all(op is not after for op in before.next):
             before.next.append(after)
             after.prev.append(before)
 

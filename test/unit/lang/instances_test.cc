@@ -66,6 +66,25 @@ TEST(Instances, TakeTheAskedLayoutWhereSpansAreWholeInBoth) {
             "rank 0 lane 3 step 0: copy output[3] <- input[3]\n");
 }
 
+// A span over two blocks is whole under neither layout.
+TEST(Instances, CutSpansOverSeveralBlocks) {
+  for (const InstanceLayout layout : {InstanceLayout::Interleaved, InstanceLayout::Blocks}) {
+    ProgramBuilder builder("test", Collective::AllGather, 4, 1);
+    for (int rank = 0; rank < 4; ++rank)
+      builder.copy(builder.input(rank, 0), builder.output(rank, rank));
+    for (int distance = 1; distance < 4; distance *= 2)
+      for (int rank = 0; rank < 4; ++rank) {
+        const int first = rank / distance * distance;
+        builder.copy(builder.output(rank, first, distance),
+                     builder.output(rank ^ distance, first, distance));
+      }
+    builder.set_instances(3, layout);
+    const Program copies = builder.lower().value();
+    EXPECT_EQ(copies.chunk_count, 3);
+    EXPECT_EQ(verify(copies).to_string(), "");
+  }
+}
+
 TEST(Instances, OfACustomCollectiveKeepItsContract) {
   // Rank 1 gets rank 0's two chunks, once in their order and once turned round.
   const std::vector<std::vector<Contribution>> in_order = {{{0, 0}}, {{0, 1}}};
