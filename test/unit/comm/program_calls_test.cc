@@ -67,7 +67,7 @@ class AllReduceCall {
     for (int rank = 0; rank < n; ++rank)
       for (size_t i = 0; i < outputs_[0].size(); ++i) {
         const int sum = n * (n + 1) / 2 * (static_cast<int>(i) + 1);
-        ASSERT_EQ(outputs_[static_cast<size_t>(rank)][i], static_cast<T>(sum) / divisor)
+        ASSERT_EQ(outputs_[static_cast<size_t>(rank)][i], static_cast<T>(sum) / static_cast<T>(divisor))
             << "rank " << rank << " element " << i;
         ASSERT_EQ(inputs_[static_cast<size_t>(rank)][i],
                   static_cast<T>((rank + 1) * (static_cast<int>(i) + 1)));
@@ -440,8 +440,8 @@ INSTANTIATE_TEST_SUITE_P(
                     CollectiveCase{"gather_direct", false}, CollectiveCase{"scatter_direct", true},
                     CollectiveCase{"scatter_direct", false}, CollectiveCase{"broadcast_ring", true},
                     CollectiveCase{"broadcast_ring", false}),
-    [](const testing::TestParamInfo<CollectiveCase>& info) {
-      return std::string(info.param.algorithm) + (info.param.in_place ? "_in" : "_out");
+    [](const testing::TestParamInfo<CollectiveCase>& row) {
+      return std::string(row.param.algorithm) + (row.param.in_place ? "_in" : "_out");
     });
 
 TEST(ProgramCalls, AnAllToAllIsServedBySizeWhereTheUserNamesItsProgram) {
