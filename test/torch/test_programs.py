@@ -13,12 +13,12 @@ import ranks as rank_processes
 RING = (pathlib.Path(__file__).parent / "programs" / "ring_of_two.xml").read_text()
 
 
-def write(folder, name, text=RING, **changes):
+def write(folder, file, text=RING, **changes):
     """A program file, with attributes of its root changed."""
     for attribute, value in changes.items():
         begin = text.index(f'{attribute}="') + len(attribute) + 2
         text = text[:begin] + value + text[text.index('"', begin):]
-    path = folder / name
+    path = folder / file
     path.write_text(text)
     return str(path)
 
@@ -69,7 +69,7 @@ def test_a_file_serves_all_reduce(two, tmp_path):
         assert mine["ragged_calls"] == 1
         assert mine["averaged_calls"] == 1
         assert [(one["rule"], one["calls"]) for one in found["refusals"]] == [("window", 1)]
-        assert f"* ring_of_two\n" in text
+        assert "* ring_of_two\n" in text
         assert f"chosen: loaded from {path}" in text
     told = two.output(0)
     assert "programs from files: loaded 1, proven 1, used 0 so far; 1 of them is for 2 ranks" in told
@@ -99,7 +99,7 @@ def test_a_broken_file_on_one_rank_is_told_to_all(two, tmp_path):
     bad = write(tmp_path, "bad.xml", RING.replace('type="rrcs"', 'type="rrcx"', 1))
     texts = two.call(fail_to_join, [good, bad])
     assert texts[0] == texts[1]
-    assert f"rank 1 (host" in texts[0]
+    assert "rank 1 (host" in texts[0]
     assert f"{bad}:5:" in texts[0]
 
 
