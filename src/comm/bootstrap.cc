@@ -339,7 +339,8 @@ Result<Agreement> Bootstrap::parse_blob(const std::string& text) const {
     Agreement result;
     result.communicator = std::stoull(meeting_, nullptr, 16);
     for (const Json& record : blob.at("ranks")) result.ranks.push_back(record_from(record));
-    Result<PlanTable> table = parse_plan_table(blob.at("table").get<std::string>(), options_.algorithms);
+    Result<PlanTable> table =
+        parse_plan_table(blob.at("table").get<std::string>(), options_.algorithms);
     if (table.is_ok())
       result.table = std::move(table).value();
     else

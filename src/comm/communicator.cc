@@ -269,12 +269,12 @@ std::string Communicator::explain(Collective collective, int64_t bytes) const {
 std::string Communicator::explain(Collective collective, int64_t bytes,
                                   const CallWords& words) const {
   const int64_t blocks = size_block_count(collective, rank_count());
-  return core_->explain(collective, bytes,
-                        CallFacts{.dtype = words.dtype,
-                                  .op = words.op,
-                                  .block_count = bytes / static_cast<int64_t>(
-                                                             dtype_bytes(words.dtype)) / blocks,
-                                  .is_in_place = words.is_in_place});
+  return core_->explain(
+      collective, bytes,
+      CallFacts{.dtype = words.dtype,
+                .op = words.op,
+                .block_count = bytes / static_cast<int64_t>(dtype_bytes(words.dtype)) / blocks,
+                .is_in_place = words.is_in_place});
 }
 std::string Communicator::start_up_line() const {
   return core_->start_up_line();

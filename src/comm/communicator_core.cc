@@ -96,7 +96,8 @@ Result<PlanTable> CommunicatorCore::decide(const EndpointCore& endpoint,
                                            const std::vector<RankRecord>& ranks) {
   PlannerSettings settings = planner_settings(endpoint.config());
   settings.costs = endpoint.costs();
-  Result<PlanTable> table = build_plan_table(topology_of(ranks), settings, endpoint.library().algorithms());
+  Result<PlanTable> table =
+      build_plan_table(topology_of(ranks), settings, endpoint.library().algorithms());
   if (!table.is_ok() || !endpoint.portions()) return table;
   for (CollectivePlan& plan : table.value().collectives)
     for (PlanWindow& window : plan.windows) {
@@ -328,7 +329,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_held(
   spec.fingerprint =
       pack_fingerprint({call.collective, call.dtype, call.op, call.root, call.count, plan.hash,
                         hash_lengths(call, plan.algorithm->needs_equal_blocks ||
-                                                has_promised_equal_blocks(call.collective)),
+                                               has_promised_equal_blocks(call.collective)),
                         call.waits_for_earlier});
   spec.plan = static_cast<uint32_t>(plan.counter);
   spec.bytes = moved;

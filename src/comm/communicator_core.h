@@ -74,7 +74,7 @@ class CommunicatorCore {
     std::shared_ptr<const ProvenProgram> program;
     ProgramShape shape;
     uint32_t hash;
-    bool is_named = false;  // by MCCL_ALGO
+    bool is_named = false;                                 // by MCCL_ALGO
     std::map<int, std::shared_ptr<const RankCode>> codes;  // by the rank that the program sees
     size_t counter;                                        // index into counters_
   };
@@ -156,7 +156,7 @@ class CommunicatorCore {
   std::unordered_map<const PlanWindow*, std::vector<size_t>> outside_;
   std::set<Collective> named_collectives_;  // MCCL_ALGO names a program from a file for them
   bool has_promised_all_to_all_ = false;
-  std::vector<std::string> notices_;        // to be logged once the engine is not held any more
+  std::vector<std::string> notices_;  // to be logged once the engine is not held any more
   uint64_t message_count_ = 0;
   int host_count_ = 1;
 };

@@ -25,8 +25,8 @@ void CommunicatorCore::note_promised_blocks() {
   for (const Algorithm* algorithm : endpoint_.library().loaded()) {
     if (!list_mentions(list.value(), {algorithm, 0})) continue;
     named_collectives_.insert(algorithm->collective);
-    has_promised_all_to_all_ |= algorithm->collective == Collective::AllToAll &&
-                                algorithm->rank_count_max == rank_count();
+    has_promised_all_to_all_ |=
+        algorithm->collective == Collective::AllToAll && algorithm->rank_count_max == rank_count();
   }
 }
 
@@ -35,13 +35,13 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
   const bool is_sizeless =
       call.collective == Collective::AllToAll && !has_promised_equal_blocks(call.collective);
   if (call.collective == Collective::AllToAll)
-    bytes = is_sizeless ? kBytesUnlimited - 1
-                        : call.count_max * rank_count() *
-                              static_cast<int64_t>(dtype_bytes(call.dtype));
+    bytes = is_sizeless
+                ? kBytesUnlimited - 1
+                : call.count_max * rank_count() * static_cast<int64_t>(dtype_bytes(call.dtype));
   const Result<const PlanWindow*> window = find_window(table, call.collective, bytes);
   if (!window.is_ok()) return window.status();
-  Choice choice{.plan = nullptr, .fit = {}, .seen_rank = (rank_ - call.root + rank_count()) %
-                                                         rank_count()};
+  Choice choice{
+      .plan = nullptr, .fit = {}, .seen_rank = (rank_ - call.root + rank_count()) % rank_count()};
   if (endpoint_.library().loaded().empty()) {
     const Result<Plan*> plan = find_plan(call.collective, window.value()->entry);
     if (!plan.is_ok()) return plan.status();
@@ -127,8 +127,8 @@ const std::vector<size_t>& CommunicatorCore::refusals_outside(Collective collect
   const auto found = outside_.find(&window);
   if (found != outside_.end()) return found->second;
   std::vector<size_t>& numbers = outside_[&window];
-  for (const LoadedRefusal& refusal : list_refusals(agreement_.table, collective, bytes,
-                                                    endpoint_.library().algorithms()))
+  for (const LoadedRefusal& refusal :
+       list_refusals(agreement_.table, collective, bytes, endpoint_.library().algorithms()))
     numbers.push_back(number_of_refusal({.collective = collective,
                                          .program = std::string(refusal.algorithm->name),
                                          .rule = refusal.rule,
@@ -141,10 +141,11 @@ size_t CommunicatorCore::number_of_refusal(RefusalCount refusal) {
   for (size_t number = 0; number < refusals_.size(); ++number)
     if (refusals_[number].program == refusal.program && refusals_[number].rule == refusal.rule)
       return number;
-  notices_.push_back(fmt::format("{}: {} does not serve some calls of {}: {}; would do: {}; "
-                                 "mccl.stats() counts them",
-                                 title_, refusal.program, collective_name(refusal.collective),
-                                 refusal.reason, refusal.remedy));
+  notices_.push_back(
+      fmt::format("{}: {} does not serve some calls of {}: {}; would do: {}; "
+                  "mccl.stats() counts them",
+                  title_, refusal.program, collective_name(refusal.collective), refusal.reason,
+                  refusal.remedy));
   refusals_.push_back(std::move(refusal));
   return refusals_.size() - 1;
 }
@@ -176,12 +177,13 @@ void CommunicatorCore::count_call(const Choice& choice, Call& call, uint64_t mov
   if (!choice.fit.copies_input) return;
   const int64_t copied =
       copy_to_fit(choice.plan->program->program(), choice.seen_rank, call, options.stand_in);
+  if (copied == 0) return;  // this rank has no memory that could be shared
   if (counter.copied_calls++ == 0)
-    notices_.push_back(fmt::format("{}: {} claims {} calls only; others copy their input, and "
-                                   "mccl.stats() counts them",
-                                   title_, counter.program,
-                                   choice.plan->program->program().in_place ? "in-place"
-                                                                            : "out-of-place"));
+    notices_.push_back(
+        fmt::format("{}: {} claims {} calls only; others copy their input, and "
+                    "mccl.stats() counts them",
+                    title_, counter.program,
+                    choice.plan->program->program().in_place ? "in-place" : "out-of-place"));
   counter.copied_bytes += static_cast<uint64_t>(copied);
 }
 
@@ -202,13 +204,13 @@ std::vector<LoadedCount> CommunicatorCore::count_loaded() const {
 std::string CommunicatorCore::describe_loaded() const {
   const std::span<const Algorithm* const> loaded = endpoint_.library().loaded();
   const auto usable = std::count_if(
-      loaded.begin(), loaded.end(), [this](const Algorithm* algorithm) {
-        return algorithm->rank_count_max == rank_count();
-      });
-  return fmt::format("programs from files: loaded {}, proven {}, used 0 so far; {} of them {} for "
-                     "{} rank{}",
-                     loaded.size(), endpoint_.library().proven_count(), usable,
-                     usable == 1 ? "is" : "are", rank_count(), rank_count() == 1 ? "" : "s");
+      loaded.begin(), loaded.end(),
+      [this](const Algorithm* algorithm) { return algorithm->rank_count_max == rank_count(); });
+  return fmt::format(
+      "programs from files: loaded {}, proven {}, used 0 so far; {} of them {} for "
+      "{} rank{}",
+      loaded.size(), endpoint_.library().proven_count(), usable, usable == 1 ? "is" : "are",
+      rank_count(), rank_count() == 1 ? "" : "s");
 }
 
 std::string CommunicatorCore::describe_served() {
@@ -226,8 +228,8 @@ std::string CommunicatorCore::describe_served() {
 
 std::string CommunicatorCore::explain(Collective collective, int64_t bytes,
                                       const std::optional<CallFacts>& facts) const {
-  return to_string(mccl::explain(agreement_.table, collective, bytes,
-                                 endpoint_.library().algorithms(), facts));
+  return to_string(
+      mccl::explain(agreement_.table, collective, bytes, endpoint_.library().algorithms(), facts));
 }
 
 }  // namespace mccl

@@ -223,12 +223,10 @@ void EndpointCore::tell_of_failures() {
   if (!failures.empty()) dumps_->hand_over(dump_held("failure"), std::move(failures));
 }
 
-std::unique_ptr<EndpointCore> EndpointCore::create_passive(WireContext& wires, const Clock& clock,
-                                                           const Config& config,
-                                                           uint64_t process_id,
-                                                           std::shared_ptr<ProgramProver> prover,
-                                                           Logger::Sink log,
-                                                           std::shared_ptr<ProgramLibrary> library) {
+std::unique_ptr<EndpointCore> EndpointCore::create_passive(
+    WireContext& wires, const Clock& clock, const Config& config, uint64_t process_id,
+    std::shared_ptr<ProgramProver> prover, Logger::Sink log,
+    std::shared_ptr<ProgramLibrary> library) {
   std::unique_ptr<EndpointCore> core(new EndpointCore(config, nullptr, nullptr));
   core->library_ = std::move(library);
   if (log) core->logger_ = Logger(config.log_level, "mccl", std::move(log));

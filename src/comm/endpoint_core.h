@@ -122,7 +122,7 @@ class EndpointCore {
   bool has_start_up_line_ = true;
   uint64_t communicator_count_ = 0;
   std::vector<CommunicatorCore*> communicators_;
-  std::mutex dump_mutex_;  // one dump is written at a time
+  std::mutex dump_mutex_;                    // one dump is written at a time
   std::shared_ptr<ProgramLibrary> library_;  // shared: simulated ranks of one thread have one
   std::shared_ptr<ProgramProver> prover_ = std::make_shared<ProgramProver>();
   std::unique_ptr<Engine> engine_;

@@ -82,11 +82,10 @@ std::string identity_of(const std::string& path) {
 std::string find_text(const std::string& file, std::string_view text, const XmlReadResult& read,
                       const Finding& finding) {
   const FindingPlace& place = finding.place;
-  const XmlPosition at =
-      find_position(text, read.offset_of(place.rank, place.lane, place.step));
-  std::string words = fmt::format("{}:{}:{}: not proven, {}{}: {}", file, at.line, at.column,
-                                  rule_name(finding.rule), finding.in_place ? " (in place)" : "",
-                                  finding.text);
+  const XmlPosition at = find_position(text, read.offset_of(place.rank, place.lane, place.step));
+  std::string words =
+      fmt::format("{}:{}:{}: not proven, {}{}: {}", file, at.line, at.column,
+                  rule_name(finding.rule), finding.in_place ? " (in place)" : "", finding.text);
   for (const std::string& line : finding.trace) words += "\n  " + line;
   return words;
 }
@@ -117,8 +116,8 @@ ProgramLibrary::ProgramLibrary(const Config& config) : allows_unproven_(config.a
 }
 
 void ProgramLibrary::add_fault(const std::string& text) {
-  fault_ = Status(StatusCode::InvalidArgument,
-                  fault_.is_ok() ? text : fault_.message() + "\n" + text);
+  fault_ =
+      Status(StatusCode::InvalidArgument, fault_.is_ok() ? text : fault_.message() + "\n" + text);
 }
 
 void ProgramLibrary::read_files(const std::string& paths) {
@@ -153,7 +152,8 @@ void ProgramLibrary::read_folder(const std::string& folder) {
        entry.increment(error))
     if (entry->path().extension() == ".xml") paths.push_back(entry->path().string());
   if (error)
-    return add_fault(fmt::format("MCCL_ALGO_DIR: {} cannot be read: {}", printable(folder), error.message()));
+    return add_fault(
+        fmt::format("MCCL_ALGO_DIR: {} cannot be read: {}", printable(folder), error.message()));
   if (paths.empty()) notices_.push_back("MCCL_ALGO_DIR: there is no *.xml in " + folder);
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) read_program(path, nullptr);
@@ -193,9 +193,8 @@ void ProgramLibrary::read_program(const std::string& path, const Override* windo
 // ranks must come to the same names, so they do not depend on the order of the files.
 void ProgramLibrary::name_programs() {
   const auto count = [&](const std::string& name) {
-    return std::count_if(sources_.begin(), sources_.end(), [&](const auto& source) {
-      return source->loaded.program.name == name;
-    });
+    return std::count_if(sources_.begin(), sources_.end(),
+                         [&](const auto& source) { return source->loaded.program.name == name; });
   };
   for (const std::unique_ptr<Source>& source : sources_) {
     Program& program = source->loaded.program;
@@ -273,8 +272,9 @@ void ProgramLibrary::judge(Source& source, std::vector<std::string>* warnings) {
     return;
   }
   if (is_allowed)
-    warnings->push_back(file + " computes something else than its collective and runs, because "
-                               "MCCL_ALGO_UNPROVEN=allow:\n" +
+    warnings->push_back(file +
+                        " computes something else than its collective and runs, because "
+                        "MCCL_ALGO_UNPROVEN=allow:\n" +
                         findings);
   source.loaded.is_bitwise_equal = verdict.proof.is_bitwise_equal || is_allowed;
   source.proven = ProgramProver::accept(source.loaded.program, std::move(verdict));
@@ -282,8 +282,9 @@ void ProgramLibrary::judge(Source& source, std::vector<std::string>* warnings) {
   source.algorithm.reduces_in_rank_order = source.loaded.reduces_in_rank_order;
   if (!source.loaded.is_bitwise_equal)
     warnings->push_back(
-        file + ": its ranks add in different orders and would differ in bits; it serves integers, "
-               "min and max, and no sums and products of floats");
+        file +
+        ": its ranks add in different orders and would differ in bits; it serves integers, "
+        "min and max, and no sums and products of floats");
 }
 
 Status ProgramLibrary::prove(int rank_count, std::vector<std::string>* warnings) {
@@ -293,8 +294,7 @@ Status ProgramLibrary::prove(int rank_count, std::vector<std::string>* warnings)
   for (const std::unique_ptr<Source>& source : sources_) {
     if (source->loaded.program.rank_count() != rank_count) continue;
     if (source->proven == nullptr && source->findings.empty()) judge(*source, warnings);
-    if (!source->findings.empty())
-      findings += (findings.empty() ? "" : "\n") + source->findings;
+    if (!source->findings.empty()) findings += (findings.empty() ? "" : "\n") + source->findings;
   }
   return findings.empty() ? Status::ok() : Status(StatusCode::NotProven, findings);
 }
@@ -308,9 +308,9 @@ std::shared_ptr<const ProvenProgram> ProgramLibrary::find_proven(const Algorithm
 
 int ProgramLibrary::proven_count() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(
-      std::count_if(sources_.begin(), sources_.end(),
-                    [](const std::unique_ptr<Source>& source) { return source->proven != nullptr; }));
+  return static_cast<int>(std::count_if(
+      sources_.begin(), sources_.end(),
+      [](const std::unique_ptr<Source>& source) { return source->proven != nullptr; }));
 }
 
 }  // namespace mccl

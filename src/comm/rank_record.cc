@@ -72,7 +72,8 @@ std::vector<std::string> describe_program_faults(const std::vector<RankRecord>& 
         "{} cannot use {} programs: {}",
         holders.size() == ranks.size()
             ? "the ranks"
-            : fmt::format("{}{}", name_of(static_cast<int>(holders.front()), ranks[holders.front()]),
+            : fmt::format("{}{}",
+                          name_of(static_cast<int>(holders.front()), ranks[holders.front()]),
                           holders.size() > 1 ? " and others" : ""),
         holders.size() == ranks.size() || holders.size() > 1 ? "their" : "its", fault));
   return faults;
@@ -136,8 +137,8 @@ bool RankRecord::operator==(const RankRecord& other) const {
     return std::tie(record.peer.process_id, record.peer.token, record.peer.address,
                     record.host_name, record.host_id, record.kernel_id, record.pid,
                     record.switch_name, record.settings, record.version, record.manifest,
-                    record.programs, record.program_files, record.program_fault,
-                    record.rank_count, record.title);
+                    record.programs, record.program_files, record.program_fault, record.rank_count,
+                    record.title);
   };
   return fields(*this) == fields(other);
 }
@@ -168,10 +169,9 @@ Status check_records(const std::vector<RankRecord>& ranks) {
   for (const std::string& name : setting_names(ranks))
     compare("the ranks have different values of " + name, "it must be the same on all ranks",
             [&name](const RankRecord& record) { return setting_of(record.settings, name); });
-  const bool have_equal_programs =
-      std::all_of(ranks.begin(), ranks.end(), [&ranks](const RankRecord& record) {
-        return record.programs == ranks.front().programs;
-      });
+  const bool have_equal_programs = std::all_of(
+      ranks.begin(), ranks.end(),
+      [&ranks](const RankRecord& record) { return record.programs == ranks.front().programs; });
   if (!have_equal_programs)
     compare("the ranks have loaded different programs",
             "MSCCL_XML_FILES, MSCCL_CONFIG and MCCL_ALGO_DIR name the same programs on all ranks",

@@ -31,9 +31,8 @@ class Counter {
   AlgorithmCost run() {
     count_hops();
     for (const RankProgram& rank : program_.ranks) count_rank(rank);
-    const int64_t chunks_of_s =
-        int64_t{program_.chunk_count} *
-        size_block_count(program_.collective, program_.rank_count());
+    const int64_t chunks_of_s = int64_t{program_.chunk_count} *
+                                size_block_count(program_.collective, program_.rank_count());
     cost_.bytes_moved = {moved_, chunks_of_s};
     cost_.bytes_reduced = {reduced_, chunks_of_s};
     cost_.scratch_bytes = {scratch_, chunks_of_s};

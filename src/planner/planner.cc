@@ -24,12 +24,11 @@ constexpr int kLargestPower = 40;
 
 std::string reason_for(const Selection& selection, const PlanTable& header) {
   std::string reason;
-  const auto admitted =
-      std::count_if(selection.candidates.begin(), selection.candidates.end(),
-                    [](const Candidate& candidate) {
-                      return candidate.rule == PlanRule::Admitted &&
-                             candidate.choice.algorithm->loaded == nullptr;
-                    });
+  const auto admitted = std::count_if(selection.candidates.begin(), selection.candidates.end(),
+                                      [](const Candidate& candidate) {
+                                        return candidate.rule == PlanRule::Admitted &&
+                                               candidate.choice.algorithm->loaded == nullptr;
+                                      });
   if (selection.has_paper_rule)
     reason = fmt::format("profile paper: above {} bytes the ring, else recursive doubling",
                          kPaperSwitchBytes);
@@ -79,8 +78,8 @@ void add_loaded(const Selection& selection, const PlanTable& header, CollectiveP
     int64_t begin = built_in.begin_bytes;
     while (begin < built_in.end_bytes) {
       const auto border = borders.upper_bound(begin);
-      const int64_t end = border == borders.end() ? built_in.end_bytes
-                                                  : std::min(*border, built_in.end_bytes);
+      const int64_t end =
+          border == borders.end() ? built_in.end_bytes : std::min(*border, built_in.end_bytes);
       PlanWindow window{.begin_bytes = begin, .end_bytes = end, .entry = built_in.entry};
       std::vector<PlanEntry> entries;
       for (const Candidate* candidate : find_loaded(selection, begin))
@@ -244,11 +243,9 @@ Result<PlanTable> build_plan_table(const Topology& topology, const PlannerSettin
     const Selection selection = select_candidates(table, collective, list.value(), algorithms);
     if (table.is_strict) MCCL_RETURN_IF_ERROR(check_strict(table, selection, list.value()));
     CollectivePlan plan{.collective = collective, .windows = {}, .rejection = {}};
-    if (choose(selection, table, 0) != nullptr)
-      cut_windows(selection, table, plan);
+    if (choose(selection, table, 0) != nullptr) cut_windows(selection, table, plan);
     add_loaded(selection, table, plan);
-    if (plan.windows.empty())
-      plan.rejection = why_nothing_is_left(selection, collective);
+    if (plan.windows.empty()) plan.rejection = why_nothing_is_left(selection, collective);
     if (table.is_strict && plan.windows.empty())
       return Status(StatusCode::Unsupported, plan.rejection);
     table.collectives.push_back(std::move(plan));

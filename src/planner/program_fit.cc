@@ -1,8 +1,8 @@
-// The rules of MSCCL's runtimes that depend on the call (the others are the planner's, selection.h),
-// and the one that is ours alone: equal bits on all ranks. Units of counts are those of the file's
-// dialect: microsoft/msccl turns the counts of all_gather and broadcast into bytes before it asks
-// whether they divide, and multiplies those of all_gather, reduce_scatter and all_to_all by the
-// number of ranks, which their number of chunks is multiplied by as well. Tests:
+// The rules of MSCCL's runtimes that depend on the call (the others are the planner's,
+// selection.h), and the one that is ours alone: equal bits on all ranks. Units of counts are those
+// of the file's dialect: microsoft/msccl turns the counts of all_gather and broadcast into bytes
+// before it asks whether they divide, and multiplies those of all_gather, reduce_scatter and
+// all_to_all by the number of ranks, which their number of chunks is multiplied by as well. Tests:
 // program_fit_test.cc.
 #include "planner/program_fit.h"
 
@@ -55,12 +55,6 @@ bool has_in_place_form(Collective collective) {
   return collective != Collective::AllToAll;
 }
 
-// In place a program may write all of its input, of which less than all is output here.
-bool may_write_other_input(const Program& program) {
-  return !program.out_of_place && (program.collective == Collective::ReduceScatter ||
-                                   is_rooted_reduction_or_copy(program.collective));
-}
-
 bool is_claim_strictly_met(const LoadedProgram& loaded, const CallFacts& call) {
   const Collective collective = loaded.program.collective;
   if (!has_in_place_form(collective)) return true;
@@ -77,8 +71,7 @@ Fit find_fit(const LoadedProgram& loaded, const CallFacts& call, bool is_strict)
   fit.is_ragged = call.block_count % loaded.program.chunk_count != 0;
   fit.averages = reduces && call.op == ReduceOp::Avg;
   fit.copies_input =
-      has_in_place_form(loaded.program.collective) &&
-      (!claims(loaded, call.is_in_place) || may_write_other_input(loaded.program));
+      has_in_place_form(loaded.program.collective) && !claims(loaded, call.is_in_place);
   if (!loaded.is_bitwise_equal && is_order_visible(call))
     fit.rule = FitRule::BitEquality;
   else if (!is_strict)

@@ -24,15 +24,15 @@ Result<ExplainReport> make_explain_report(const ExplainRequest& request) {
   const auto element_bytes = static_cast<int64_t>(dtype_bytes(request.dtype));
   const int64_t blocks = size_block_count(request.collective, request.rank_count);
   if (request.bytes % (element_bytes * blocks) != 0)
-    return Status(StatusCode::InvalidArgument,
-                  fmt::format("--bytes {} is no whole number of {} elements for {} block{}",
-                              request.bytes, dtype_name(request.dtype), blocks,
-                              blocks == 1 ? "" : "s"));
+    return Status(
+        StatusCode::InvalidArgument,
+        fmt::format("--bytes {} is no whole number of {} elements for {} block{}", request.bytes,
+                    dtype_name(request.dtype), blocks, blocks == 1 ? "" : "s"));
   ProgramLibrary library(request.config);
   ExplainReport report{.explanation = {}, .notices = library.notices()};
   MCCL_RETURN_IF_ERROR(library.prove(request.rank_count, &report.notices));
-  const Result<PlanTable> table = build_plan_table(
-      topology_of(request.link, request.rank_count), settings_of(request), library.algorithms());
+  const Result<PlanTable> table = build_plan_table(topology_of(request.link, request.rank_count),
+                                                   settings_of(request), library.algorithms());
   if (!table.is_ok()) return table.status();
   const CallFacts call{.dtype = request.dtype,
                        .op = request.op,

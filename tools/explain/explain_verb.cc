@@ -63,21 +63,17 @@ Result<ExplainRequest> read(const Options& options) {
 
 Json to_json(const ExplainReport& report) {
   const Explanation& explanation = report.explanation;
-  Json json = {{"verb", "explain"},
-               {"collective", collective_name(explanation.collective)},
-               {"bytes", explanation.bytes},
-               {"ranks", explanation.rank_count},
-               {"kind", "modelled"},
-               {"rejection", explanation.rejection},
-               {"notices", report.notices},
-               {"programs", Json::array()}};
+  Json json = {
+      {"verb", "explain"},          {"collective", collective_name(explanation.collective)},
+      {"bytes", explanation.bytes}, {"ranks", explanation.rank_count},
+      {"kind", "modelled"},         {"rejection", explanation.rejection},
+      {"notices", report.notices},  {"programs", Json::array()}};
   for (const CandidateExplanation& candidate : explanation.candidates) {
     Json program = {{"program", candidate.algorithm},
                     {"is_chosen", candidate.is_chosen},
                     {"verdict", candidate.verdict},
                     {"remedy", candidate.remedy}};
-    if (candidate.has_cost)
-      program["time_us"] = static_cast<double>(candidate.cost.total_ns) / 1e3;
+    if (candidate.has_cost) program["time_us"] = static_cast<double>(candidate.cost.total_ns) / 1e3;
     json["programs"].push_back(std::move(program));
   }
   return json;
@@ -116,8 +112,9 @@ VerbRun declare(CLI::App& app) {
 const Verb kExplainVerb = {
     .name = "explain",
     .summary = "which program would serve a call, and what is in the way of every other",
-    .example = "  mccl explain --op all_reduce --bytes 12M --dtype float32 --ranks 8 --in-place\n"
-               "  mccl explain --bytes 64K --ranks 2 --xml ring.xml",
+    .example =
+        "  mccl explain --op all_reduce --bytes 12M --dtype float32 --ranks 8 --in-place\n"
+        "  mccl explain --bytes 64K --ranks 2 --xml ring.xml",
     .declare = &declare};
 
 }  // namespace mccl

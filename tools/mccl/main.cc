@@ -24,10 +24,10 @@
 
 namespace {
 
-constexpr std::array kVerbs = {&mccl::kCheckVerb,   &mccl::kConvertVerb, &mccl::kDoctorVerb,
-                               &mccl::kDumpVerb,    &mccl::kEnvVerb,     &mccl::kExplainVerb,
-                               &mccl::kFitVerb,     &mccl::kOverlapVerb, &mccl::kPlanVerb,
-                               &mccl::kShowVerb,    &mccl::kSimulateVerb};
+constexpr std::array kVerbs = {&mccl::kCheckVerb, &mccl::kConvertVerb, &mccl::kDoctorVerb,
+                               &mccl::kDumpVerb,  &mccl::kEnvVerb,     &mccl::kExplainVerb,
+                               &mccl::kFitVerb,   &mccl::kOverlapVerb, &mccl::kPlanVerb,
+                               &mccl::kShowVerb,  &mccl::kSimulateVerb};
 
 // Beside this program, as in an environment that is not activated, else along the PATH. Returns
 // only when there is nothing to run.

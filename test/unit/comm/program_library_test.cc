@@ -62,10 +62,10 @@ TEST(ProgramLibrary, ReadsFilesAListAndAFolder) {
   ASSERT_EQ(library.fault().to_string(), "ok");
   EXPECT_THAT(names_of(library), ElementsAre("gather", "ring_of_mine"));
   EXPECT_THAT(library.files(), ElementsAre(b, a));
-  EXPECT_THAT(library.notices(), ElementsAre(list +
-                                             ": minBytes and maxBytes are obeyed here; "
-                                             "microsoft/msccl looks for minbytes and maxbytes and "
-                                             "takes no notice of them"));
+  EXPECT_THAT(library.notices(),
+              ElementsAre(list + ": minBytes and maxBytes are obeyed here; "
+                                 "microsoft/msccl looks for minbytes and maxbytes and "
+                                 "takes no notice of them"));
   const LoadedProgram& gather = *library.loaded()[0]->loaded;
   EXPECT_EQ(gather.use.begin_bytes, 64);
   EXPECT_EQ(gather.use.end_bytes, 4096);
@@ -93,7 +93,8 @@ TEST(ProgramLibrary, DigestAndNamesDoNotDependOnTheOrderOfFiles) {
 TEST(ProgramLibrary, RefusesNamesThatMeanSomethingElse) {
   const ProgramFolder folder;
   const ProgramFolder other;
-  const std::string ring = folder.write("ring.xml", built_in("all_reduce_ring", 2, "all_reduce_ring"));
+  const std::string ring =
+      folder.write("ring.xml", built_in("all_reduce_ring", 2, "all_reduce_ring"));
   EXPECT_EQ(ProgramLibrary(of_files(ring)).fault().message(),
             ring + ": \"all_reduce_ring\" is the name of a built-in program; give it another name");
   const std::string a = folder.write("a.xml", built_in("all_reduce_ring", 2, "mine"));
@@ -107,8 +108,8 @@ TEST(ProgramLibrary, NamesFileLineColumnAndReasonOfEveryFault) {
   const std::string bad = folder.write_text("bad.xml", "<program\n name=>");
   const Status fault = ProgramLibrary(of_files(folder.path() + "/none.xml:" + bad)).fault();
   EXPECT_EQ(fault.code(), StatusCode::InvalidArgument);
-  EXPECT_THAT(fault.message(), StartsWith(folder.path() + "/none.xml: cannot be read\n" + bad +
-                                          ":2:"));
+  EXPECT_THAT(fault.message(),
+              StartsWith(folder.path() + "/none.xml: cannot be read\n" + bad + ":2:"));
   EXPECT_THAT(ProgramLibrary(of_files(folder.path())).fault().message(),
               HasSubstr(": is a folder, not a file"));
 }

@@ -86,9 +86,9 @@ TEST(ProgramFit, AveragesAreNoOperationOfTheOriginal) {
   const LoadedProgram loaded = of(Collective::AllReduce, 1, XmlDialect::Msccl);
   EXPECT_EQ(rule(loaded, {.op = ReduceOp::Avg}, kStrict), FitRule::ReductionOp);
   EXPECT_TRUE(find_fit(loaded, {.op = ReduceOp::Avg}, kAuto).averages);
-  EXPECT_FALSE(find_fit(of(Collective::AllGather, 1, XmlDialect::Msccl), {.op = ReduceOp::Avg},
-                        kAuto)
-                   .averages);
+  EXPECT_FALSE(
+      find_fit(of(Collective::AllGather, 1, XmlDialect::Msccl), {.op = ReduceOp::Avg}, kAuto)
+          .averages);
 }
 
 TEST(ProgramFit, UnequalBlocksAreServedUnlessStrict) {

@@ -34,8 +34,9 @@ TEST(ExplainReport, NamesTheProgramOfAFileThatWouldServe) {
        make_explain_report(request).value().explanation.candidates)
     if (candidate.algorithm == "mine") {
       EXPECT_FALSE(candidate.is_chosen);
-      EXPECT_EQ(candidate.verdict,
-                "MCCL_ALGO_FIT=strict, it claims in-place calls only, and the call is out of place");
+      EXPECT_EQ(
+          candidate.verdict,
+          "MCCL_ALGO_FIT=strict, it claims in-place calls only, and the call is out of place");
     }
   request.is_in_place = true;
   request.bytes = 4092;  // 1023 elements, and three chunks divide them
