@@ -34,7 +34,7 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
   const PlanTable& table = agreement_.table;
   const bool is_sizeless =
       call.collective == Collective::AllToAll && !has_promised_equal_blocks(call.collective);
-  if (call.collective == Collective::AllToAll)
+  if (call.collective == Collective::AllToAll)  // else as find_sizeless_entry()
     bytes = is_sizeless
                 ? kBytesUnlimited - 1
                 : call.count_max * rank_count() * static_cast<int64_t>(dtype_bytes(call.dtype));

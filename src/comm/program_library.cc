@@ -104,15 +104,12 @@ ProgramLibrary::ProgramLibrary(const Config& config) : allows_unproven_(config.a
   if (!config.program_folder.empty()) read_folder(config.program_folder);
   if (fault_.is_ok()) name_programs();
   algorithms_.assign(catalog().begin(), catalog().end());
-  if (!fault_.is_ok()) {
-    sources_.clear();
-    return;
-  }
+  if (fault_.is_ok()) make_digest();
+  if (!fault_.is_ok()) sources_.clear();
   for (const std::unique_ptr<Source>& source : sources_) {
     source->algorithm = loaded_algorithm(source->loaded);
     algorithms_.push_back(&source->algorithm);
   }
-  make_digest();
 }
 
 void ProgramLibrary::add_fault(const std::string& text) {
@@ -246,7 +243,10 @@ void ProgramLibrary::make_digest() {
     const LoadedProgram& loaded = source->loaded;
     const ProgramUse& use = loaded.use;
     const Result<std::string> written = write_xml(loaded.program, XmlDialect::Mccl);
-    MCCL_CHECK(written.is_ok());
+    if (!written.is_ok()) {
+      add_fault(loaded.file + ": " + written.status().message());
+      continue;
+    }
     text += fmt::format("{} {} {} {} {} {} \"{}\" {}\n{}", loaded.program.name,
                         static_cast<int>(loaded.dialect), use.begin_bytes, use.end_bytes,
                         protocol_name(use.protocol), use.priority, use.topology, use.version,

@@ -172,7 +172,9 @@ Status check_records(const std::vector<RankRecord>& ranks) {
   const bool have_equal_programs = std::all_of(
       ranks.begin(), ranks.end(),
       [&ranks](const RankRecord& record) { return record.programs == ranks.front().programs; });
-  if (!have_equal_programs)
+  const std::vector<std::string> faults = describe_program_faults(ranks);
+  // A rank with a fault has loaded nothing, which is no difference of its own.
+  if (!have_equal_programs && faults.empty())
     compare("the ranks have loaded different programs",
             "MSCCL_XML_FILES, MSCCL_CONFIG and MCCL_ALGO_DIR name the same programs on all ranks",
             &describe_programs);
@@ -182,7 +184,7 @@ Status check_records(const std::vector<RankRecord>& ranks) {
       }))
     compare("only some ranks have MCCL_SWITCH", "name the switch on all ranks or on none",
             [](const RankRecord& record) { return record.switch_name; });
-  for (std::string& fault : describe_program_faults(ranks)) differences.push_back(fault);
+  differences.insert(differences.end(), faults.begin(), faults.end());
   if (differences.empty()) return Status::ok();
   return Status(StatusCode::Mismatch, fmt::format("{}", fmt::join(differences, "; ")));
 }

@@ -46,6 +46,11 @@ bool is_order_visible(const CallFacts& call) {
   return is_floating(call.dtype) && call.op != ReduceOp::Min && call.op != ReduceOp::Max;
 }
 
+bool is_original_op(ReduceOp op) {
+  return op == ReduceOp::Sum || op == ReduceOp::Product || op == ReduceOp::Min ||
+         op == ReduceOp::Max;
+}
+
 bool claims(const LoadedProgram& loaded, bool is_in_place) {
   return is_in_place ? loaded.program.in_place : loaded.program.out_of_place;
 }
@@ -76,7 +81,7 @@ Fit find_fit(const LoadedProgram& loaded, const CallFacts& call, bool is_strict)
     fit.rule = FitRule::BitEquality;
   else if (!is_strict)
     fit.rule = FitRule::Fits;
-  else if (fit.averages)
+  else if (reduces && !is_original_op(call.op))
     fit.rule = FitRule::ReductionOp;
   else if (!is_claim_strictly_met(loaded, call))
     fit.rule = FitRule::InPlace;
@@ -98,8 +103,9 @@ FitWords describe_fit(FitRule rule, const LoadedProgram& loaded, const CallFacts
                           dtype_name(call.dtype), reduce_op_name(call.op)),
               "integers, min or max"};
     case FitRule::ReductionOp:
-      return {"MCCL_ALGO_FIT=strict, and averages are no operation of MSCCL",
-              "MCCL_ALGO_FIT=auto, or a sum"};
+      return {fmt::format("MCCL_ALGO_FIT=strict, and {} is no operation of MSCCL",
+                          reduce_op_name(call.op)),
+              "MCCL_ALGO_FIT=auto, or sum, product, min or max"};
     case FitRule::InPlace:
       if (is_rooted_reduction_or_copy(program.collective))
         return {fmt::format("MCCL_ALGO_FIT=strict, it claims {} calls only, and only the root of "
