@@ -128,7 +128,7 @@ SettingRow protocol_row() {
 
 SettingRow topology_row() {
   return {.name = "MCCL_TOPOLOGY",
-          .type = "a name of at most 64 letters, digits, dots, dashes and underscores",
+          .type = "a name of at most 255 printable characters without blanks",
           .unit = "",
           .scope = SettingScope::Job,
           .effect =
@@ -137,11 +137,9 @@ SettingRow topology_row() {
           .fallbacks = {},
           .parse =
               [](std::string_view text, Config* config) {
-                constexpr size_t kNameMax = 64;
+                constexpr size_t kNameMax = 255;
                 const bool is_name = std::all_of(text.begin(), text.end(), [](char letter) {
-                  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
-                         (letter >= '0' && letter <= '9') ||
-                         std::string_view("._-").find(letter) != std::string_view::npos;
+                  return letter > ' ' && letter <= '~';
                 });
                 if (!is_name || text.size() > kNameMax) return false;
                 config->topology_name = text;

@@ -79,6 +79,11 @@ std::string identity_of(const std::string& path) {
   return error ? path : canonical.string();
 }
 
+bool has_root_attribute(std::string_view text, const XmlReadResult& read, std::string_view name) {
+  const std::string_view root = text.substr(std::min(read.root_offset, text.size()));
+  return root.substr(0, root.find('>')).find(fmt::format(" {}=", name)) != std::string_view::npos;
+}
+
 std::string find_text(const std::string& file, std::string_view text, const XmlReadResult& read,
                       const Finding& finding) {
   const FindingPlace& place = finding.place;
@@ -174,6 +179,9 @@ void ProgramLibrary::read_program(const std::string& path, const Override* windo
   loaded.use = source->read.use;
   loaded.dialect = source->read.dialect;
   loaded.file = printable(path);
+  // Whoever requires `outofplace` counts elements, as we do (find_fit()).
+  if (has_root_attribute(source->text, source->read, "outofplace"))
+    loaded.dialect = XmlDialect::Mccl;
   if (window != nullptr) {
     loaded.use.begin_bytes = window->begin_bytes;
     loaded.use.end_bytes = window->end_bytes;
