@@ -42,8 +42,14 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
   if (!window.is_ok()) return window.status();
   Choice choice{
       .plan = nullptr, .fit = {}, .seen_rank = (rank_ - call.root + rank_count()) % rank_count()};
-  if (endpoint_.library().loaded().empty()) {
-    const Result<Plan*> plan = find_plan(call.collective, window.value()->entry);
+  // A barrier is nobody's all_reduce: no rule is asked, and nothing is counted against a file.
+  const PlanEntry& last =
+      window.value()->others.empty() ? window.value()->entry : window.value()->others.back();
+  const bool is_plain =
+      endpoint_.library().loaded().empty() ||
+      (call.waits_for_earlier && find_choice(last.algorithm, catalog()).algorithm != nullptr);
+  if (is_plain) {
+    const Result<Plan*> plan = find_plan(call.collective, last);
     if (!plan.is_ok()) return plan.status();
     choice.plan = plan.value();
     return choice;
@@ -52,6 +58,7 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
   if (is_sizeless) facts.has_equal_blocks = false;
   for (const size_t refusal : refusals_outside(call.collective, *window.value(), bytes))
     ++refusals_[refusal].calls;
+  std::string reason;  // of the last program that the call does not fit
   const auto try_entry = [&](const PlanEntry& entry) -> Result<bool> {
     const Result<Plan*> plan = find_plan(call.collective, entry);
     if (!plan.is_ok()) return plan.status();
@@ -59,6 +66,8 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
     if (loaded != nullptr) choice.fit = find_fit(*loaded, facts, table.is_fit_strict);
     if (loaded != nullptr && choice.fit.rule != FitRule::Fits) {
       refuse(*loaded, choice.fit.rule, facts);
+      reason = fmt::format("{}: {}", loaded->program.name,
+                           describe_fit(choice.fit.rule, *loaded, facts).reason);
       choice.fit = {};
       return false;
     }
@@ -72,9 +81,8 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
   }
   if (!fits.is_ok()) return fits.status();
   if (choice.plan == nullptr)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("no program serves this {}: {}", collective_name(call.collective),
-                              refusals_.back().reason));
+    return Status(StatusCode::Unsupported, fmt::format("no program serves this {}: {}",
+                                                       collective_name(call.collective), reason));
   if (!choice.plan->is_named && named_collectives_.contains(call.collective))
     MCCL_RETURN_IF_ERROR(check_strict_call(table, call.collective, bytes, facts,
                                            *choice.plan->algorithm,

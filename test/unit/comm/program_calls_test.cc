@@ -263,6 +263,17 @@ TEST(ProgramCalls, ANamedProgramThatWouldNotServeIsAnErrorOfTheCall) {
   integers.expect_sums();
 }
 
+TEST(ProgramCalls, ABarrierIsNobodysCall) {
+  const ProgramFolder folder;
+  const std::string file =
+      folder.write("ring.xml", built_in("all_reduce_ring", 2, "my_ring"), {.begin_bytes = 64});
+  SimGroup group(2, {}, with_files(file, {{"MCCL_ALGO", "my_ring"}, {"MCCL_ALGO_STRICT", "1"}}));
+  const std::vector<std::shared_ptr<Work>> works = {group.communicator(0).barrier().value(),
+                                                    group.communicator(1).barrier().value()};
+  EXPECT_TRUE(group.run(works));
+  EXPECT_EQ(group.communicator(0).stats().refusals.size(), 0u);
+}
+
 TEST(ProgramCalls, ANamedProgramForOtherGroupsIsAnErrorOfTheCallNotOfTheGroup) {
   const ProgramFolder folder;
   const std::string file = folder.write("ring.xml", built_in("all_reduce_ring", 8, "for_eight"));
