@@ -263,6 +263,25 @@ TEST(ProgramCalls, ANamedProgramThatWouldNotServeIsAnErrorOfTheCall) {
   integers.expect_sums();
 }
 
+TEST(ProgramCalls, AnUnprovenProgramRunsWhereThatIsAllowed) {
+  const ProgramFolder folder;
+  Program program = make_one_step_all_reduce(2);
+  for (RankProgram& rank : program.ranks) rank.lanes.back().steps.pop_back();  // nothing is added
+  SimGroup group(2, {},
+                 with_files(folder.write("copy.xml", program), {{"MCCL_ALGO_UNPROVEN", "allow"}}));
+  std::vector<std::vector<float>> inputs = {{1, 2}, {3, 4}};
+  std::vector<std::vector<float>> outputs(2, std::vector<float>(2));
+  std::vector<std::shared_ptr<Work>> works;
+  for (size_t rank = 0; rank < 2; ++rank)
+    works.push_back(group.communicator(static_cast<int>(rank))
+                        .all_reduce(inputs[rank].data(), outputs[rank].data(), 2, DataType::Float32,
+                                    ReduceOp::Sum)
+                        .value());
+  ASSERT_TRUE(group.run(works));
+  EXPECT_EQ(outputs, inputs);
+  EXPECT_EQ(group.communicator(0).stats().loaded[0].calls, 1u);
+}
+
 TEST(ProgramCalls, ABarrierIsNobodysCall) {
   const ProgramFolder folder;
   const std::string file =
