@@ -140,9 +140,9 @@ def explain(
 ) -> str:
     """Which program would serve a call of `bytes` bytes, and why each other candidate would not.
 
-    `bytes` is the size of a rank's larger buffer. With `dtype` (a torch.dtype or its name) the rules
-    of programs from files are asked, too, that depend on the type, on `op` ("sum", "avg", ...) and
-    on whether the call is `in_place`; see docs/custom-algorithms.md.
+    `bytes` is the size of a rank's larger buffer. With `dtype` (a torch.dtype or its name) the
+    rules of programs from files are asked, too, that depend on the type, on `op` ("sum", "avg",
+    ...) and on whether the call is `in_place`; see docs/custom-algorithms.md.
     """
     name = None if dtype is None else str(dtype).removeprefix("torch.")
     return _backend_of(group).explain(collective, bytes, name, op, in_place)

@@ -60,17 +60,17 @@ Algorithm loaded_algorithm(const LoadedProgram& loaded) {
   constexpr int kChainSets = 4;
   constexpr int kChainStreamsMax = 8;
   const bool is_chain = loaded.cost.is_pipelined && loaded.cost.recv_streams <= kChainStreamsMax;
-  return {.name = loaded.program.name,
-          .collective = loaded.program.collective,
-          .reference = loaded.file,
-          .rank_count_max = loaded.program.rank_count(),
-          .channel_sets = is_chain ? kChainSets : 1,
-          .reduces_in_rank_order = loaded.reduces_in_rank_order,
-          .needs_equal_blocks =
-              loaded.program.collective == Collective::AllToAll && !loaded.is_direct,
-          .cost = nullptr,
-          .build = nullptr,
-          .loaded = &loaded};
+  return {
+      .name = loaded.program.name,
+      .collective = loaded.program.collective,
+      .reference = loaded.file,
+      .rank_count_max = loaded.program.rank_count(),
+      .channel_sets = is_chain ? kChainSets : 1,
+      .reduces_in_rank_order = loaded.reduces_in_rank_order,
+      .needs_equal_blocks = loaded.program.collective == Collective::AllToAll && !loaded.is_direct,
+      .cost = nullptr,
+      .build = nullptr,
+      .loaded = &loaded};
 }
 
 ProgramChoice default_program(const Algorithm& algorithm, int rank_count) {

@@ -65,11 +65,11 @@ struct LoadedProgram {
   Program program;  // its name is what it is called here
   ProgramUse use = {};
   XmlDialect dialect = XmlDialect::Mccl;
-  std::string file = {};              // as messages call it
-  AlgorithmCost cost = {};            // measured: planner/measured_cost.h
-  bool is_direct = false;             // ProgramShape::is_direct
-  bool reduces_in_rank_order = false; // as of Algorithm; of its proof, like the next
-  bool is_bitwise_equal = true;       // false: ranks add in different orders
+  std::string file = {};               // as messages call it
+  AlgorithmCost cost = {};             // measured: planner/measured_cost.h
+  bool is_direct = false;              // ProgramShape::is_direct
+  bool reduces_in_rank_order = false;  // as of Algorithm; of its proof, like the next
+  bool is_bitwise_equal = true;        // false: ranks add in different orders
 };
 
 struct Algorithm {

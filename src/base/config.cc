@@ -390,13 +390,12 @@ std::string_view cost_profile_name(CostProfile profile) {
 
 std::span<const SettingRow> settings() {
   static const std::vector<SettingRow> rows = [] {
-    std::vector<SettingRow> all = {
-        algorithm_row(),     algorithm_strict_row(), deterministic_row(),
-        device_wait_row(),   dump_directory_row(),   log_row(),
-        park_limit_row(),    peer_timeout_row(),     port_range_row(),
-        profile_row(),       secret_row(),           secret_file_row(),
-        socket_buffer_row(), socket_interface_row(), switch_row(),
-        timeout_row(),       unified_row(),          uplink_ports_row()};
+    std::vector<SettingRow> all = {algorithm_row(),     algorithm_strict_row(), deterministic_row(),
+                                   device_wait_row(),   dump_directory_row(),   log_row(),
+                                   park_limit_row(),    peer_timeout_row(),     port_range_row(),
+                                   profile_row(),       secret_row(),           secret_file_row(),
+                                   socket_buffer_row(), socket_interface_row(), switch_row(),
+                                   timeout_row(),       unified_row(),          uplink_ports_row()};
     for (SettingRow& row : program_setting_rows()) all.push_back(std::move(row));
     std::sort(all.begin(), all.end(), [](const SettingRow& left, const SettingRow& right) {
       return left.name < right.name;

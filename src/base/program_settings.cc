@@ -92,10 +92,8 @@ SettingRow unproven_row() {
           "its collective runs all the same, and a warning says so. What may hang, race or read "
           "what nobody wrote never runs.",
       .fallbacks = {},
-      .parse =
-          [](std::string_view text, Config* config) {
-            return parse_switch(text, "allow", &config->allows_unproven);
-          },
+      .parse = [](std::string_view text,
+                  Config* config) { return parse_switch(text, "allow", &config->allows_unproven); },
       .write = [](const Config& config) { return config.allows_unproven ? "allow" : "off"; }};
 }
 
@@ -115,21 +113,22 @@ bool parse_protocols(std::string_view text, Config* config) {
 }
 
 SettingRow protocol_row() {
-  return {.name = "MCCL_PROTO",
-          .type = "a comma list of Simple, LL and LL128; a leading ^ excludes them",
-          .unit = "",
-          .scope = SettingScope::Job,
-          .effect =
-              "Programs from files of these protocols may be chosen. A protocol is a way of GPUs to "
-              "signal and means nothing else here. Unset: all.",
-          .fallbacks = {"NCCL_PROTO"},
-          .parse = parse_protocols,
-          .write = [](const Config& config) { return config.protocols; }};
+  return {
+      .name = "MCCL_PROTO",
+      .type = "a comma list of Simple, LL and LL128; a leading ^ excludes them",
+      .unit = "",
+      .scope = SettingScope::Job,
+      .effect =
+          "Programs from files of these protocols may be chosen. A protocol is a way of GPUs to "
+          "signal and means nothing else here. Unset: all.",
+      .fallbacks = {"NCCL_PROTO"},
+      .parse = parse_protocols,
+      .write = [](const Config& config) { return config.protocols; }};
 }
 
 SettingRow topology_row() {
   return {.name = "MCCL_TOPOLOGY",
-          .type = "a name of at most 64 letters, digits, dots, dashes and underscores",
+          .type = "a name of at most 255 printable characters without blanks",
           .unit = "",
           .scope = SettingScope::Job,
           .effect =
@@ -138,11 +137,9 @@ SettingRow topology_row() {
           .fallbacks = {},
           .parse =
               [](std::string_view text, Config* config) {
-                constexpr size_t kNameMax = 64;
+                constexpr size_t kNameMax = 255;
                 const bool is_name = std::all_of(text.begin(), text.end(), [](char letter) {
-                  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
-                         (letter >= '0' && letter <= '9') ||
-                         std::string_view("._-").find(letter) != std::string_view::npos;
+                  return letter > ' ' && letter <= '~';
                 });
                 if (!is_name || text.size() > kNameMax) return false;
                 config->topology_name = text;

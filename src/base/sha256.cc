@@ -33,16 +33,15 @@ void mix_block(State& state, const unsigned char* block) {
   for (size_t i = 16; i < 64; ++i) {
     const uint32_t a = words[i - 15];
     const uint32_t b = words[i - 2];
-    words[i] = words[i - 16] + words[i - 7] +
-               (std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3)) +
+    words[i] = words[i - 16] + words[i - 7] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3)) +
                (std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10));
   }
   auto [a, b, c, d, e, f, g, h] = state;
   for (size_t i = 0; i < 64; ++i) {
     const uint32_t first = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
                            ((e & f) ^ (~e & g)) + kRoundConstants[i] + words[i];
-    const uint32_t second = (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) +
-                            ((a & b) ^ (a & c) ^ (b & c));
+    const uint32_t second =
+        (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
     h = g;
     g = f;
     f = e;

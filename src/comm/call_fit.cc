@@ -1,6 +1,6 @@
 // In place, output and input share the memory that input_alias() names. A program that claims only
-// that serves other calls in the output's memory, or, where it may write more of its input than is
-// output, in a copy of the input; one that claims only the other is given a copy of what is shared.
+// that serves other calls in the output's memory, to which the input is copied first; one that
+// claims only the other is given a copy of what is shared.
 // Tests: program_calls_test.cc, every collective in both claims.
 #include "comm/call_fit.h"
 
@@ -50,8 +50,7 @@ struct Copy {
 };
 
 struct Copies {
-  std::vector<Copy> before;
-  std::vector<Copy> after;
+  std::vector<Copy> list;
   std::vector<std::shared_ptr<std::byte[]>> memory;
 };
 
@@ -80,8 +79,7 @@ class Adapter {
 
   int64_t copied_bytes() const {
     int64_t bytes = 0;
-    for (const std::vector<Copy>* list : {&copies_->before, &copies_->after})
-      for (const Copy& copy : *list) bytes += static_cast<int64_t>(copy.bytes);
+    for (const Copy& copy : copies_->list) bytes += static_cast<int64_t>(copy.bytes);
     return bytes;
   }
 
@@ -96,7 +94,7 @@ class Adapter {
   void copy_input(Block& block) {
     const size_t bytes = bytes_of(block);
     std::shared_ptr<std::byte[]> memory(new std::byte[std::max<size_t>(bytes, 1)]);
-    copies_->before.push_back({memory.get(), block.data, bytes});
+    copies_->list.push_back({memory.get(), block.data, bytes});
     block.data = memory.get();
     copies_->memory.push_back(std::move(memory));
   }
@@ -110,23 +108,12 @@ class Adapter {
   }
 
   void join() {
-    const bool is_shared =
-        aliased_.input >= 0 && input(aliased_.input).data == output(aliased_.output).data;
-    const bool is_input_larger =
-        call_.collective == Collective::ReduceScatter || call_.collective == Collective::Scatter;
-    if (is_input_larger || aliased_.output < 0) {
-      // All of it may be written.
-      for (Block& block : call_.buffers.input) copy_input(block);
-      if (aliased_.input < 0) return;
-      const Block& own = input(aliased_.input);
-      copies_->after.push_back({output(aliased_.output).data, own.data, bytes_of(own)});
-      output(aliased_.output).data = own.data;
-      return;
-    }
-    if (is_shared) return;
+    // The verifier knows that of its input no program writes more than this.
+    if (aliased_.input < 0) return;
     Block& from = input(aliased_.input);
     const Block& to = output(aliased_.output);
-    copies_->before.push_back({to.data, from.data, bytes_of(from)});
+    if (from.data == to.data) return;
+    copies_->list.push_back({to.data, from.data, bytes_of(from)});
     from.data = to.data;
   }
 
@@ -171,15 +158,11 @@ int64_t copy_to_fit(const Program& program, int seen_rank, Call& call,
   }
   Adapter adapter(program, seen_rank, call);
   const std::shared_ptr<const Copies> copies = adapter.adapt();
-  if (copies->before.empty() && copies->after.empty()) return 0;
+  if (copies->list.empty()) return 0;
   fitted->copy_in = [copies, inner = std::move(fitted->copy_in)] {
     if (inner) MCCL_RETURN_IF_ERROR(inner());
-    run(copies->before);
+    run(copies->list);
     return Status::ok();
-  };
-  fitted->copy_out = [copies, inner = std::move(fitted->copy_out)] {
-    run(copies->after);
-    return inner ? inner() : Status::ok();
   };
   stand_in = std::move(fitted);
   return adapter.copied_bytes();

@@ -35,7 +35,7 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
   if (call.collective == Collective::Custom) return choose_custom(call);
   const bool is_sizeless =
       call.collective == Collective::AllToAll && !has_promised_equal_blocks(call.collective);
-  if (call.collective == Collective::AllToAll)
+  if (call.collective == Collective::AllToAll)  // else as find_sizeless_entry()
     bytes = is_sizeless
                 ? kBytesUnlimited - 1
                 : call.count_max * rank_count() * static_cast<int64_t>(dtype_bytes(call.dtype));
@@ -43,8 +43,14 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
   if (!window.is_ok()) return window.status();
   Choice choice{
       .plan = nullptr, .fit = {}, .seen_rank = (rank_ - call.root + rank_count()) % rank_count()};
-  if (endpoint_.library().loaded().empty()) {
-    const Result<Plan*> plan = find_plan(call.collective, window.value()->entry);
+  // A barrier is nobody's all_reduce: no rule is asked, and nothing is counted against a file.
+  const PlanEntry& last =
+      window.value()->others.empty() ? window.value()->entry : window.value()->others.back();
+  const bool is_plain =
+      endpoint_.library().loaded().empty() ||
+      (call.waits_for_earlier && find_choice(last.algorithm, catalog()).algorithm != nullptr);
+  if (is_plain) {
+    const Result<Plan*> plan = find_plan(call.collective, last);
     if (!plan.is_ok()) return plan.status();
     choice.plan = plan.value();
     return choice;
@@ -53,6 +59,7 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
   if (is_sizeless) facts.has_equal_blocks = false;
   for (const size_t refusal : refusals_outside(call.collective, *window.value(), bytes))
     ++refusals_[refusal].calls;
+  std::string reason;  // of the last program that the call does not fit
   const auto try_entry = [&](const PlanEntry& entry) -> Result<bool> {
     const Result<Plan*> plan = find_plan(call.collective, entry);
     if (!plan.is_ok()) return plan.status();
@@ -60,6 +67,8 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
     if (loaded != nullptr) choice.fit = find_fit(*loaded, facts, table.is_fit_strict);
     if (loaded != nullptr && choice.fit.rule != FitRule::Fits) {
       refuse(*loaded, choice.fit.rule, facts);
+      reason = fmt::format("{}: {}", loaded->program.name,
+                           describe_fit(choice.fit.rule, *loaded, facts).reason);
       choice.fit = {};
       return false;
     }
@@ -73,9 +82,8 @@ Result<CommunicatorCore::Choice> CommunicatorCore::choose_plan(const Call& call,
   }
   if (!fits.is_ok()) return fits.status();
   if (choice.plan == nullptr)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("no program serves this {}: {}", collective_name(call.collective),
-                              refusals_.back().reason));
+    return Status(StatusCode::Unsupported, fmt::format("no program serves this {}: {}",
+                                                       collective_name(call.collective), reason));
   if (!choice.plan->is_named && named_collectives_.contains(call.collective))
     MCCL_RETURN_IF_ERROR(check_strict_call(table, call.collective, bytes, facts,
                                            *choice.plan->algorithm,
@@ -219,6 +227,7 @@ void CommunicatorCore::count_call(const Choice& choice, Call& call, uint64_t mov
   if (!choice.fit.copies_input) return;
   const int64_t copied =
       copy_to_fit(choice.plan->program->program(), choice.seen_rank, call, options.stand_in);
+  if (copied == 0) return;  // this rank has no memory that could be shared
   if (counter.copied_calls++ == 0)
     notices_.push_back(
         fmt::format("{}: {} claims {} calls only; others copy their input, and "

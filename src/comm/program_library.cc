@@ -79,14 +79,18 @@ std::string identity_of(const std::string& path) {
   return error ? path : canonical.string();
 }
 
+bool has_root_attribute(std::string_view text, const XmlReadResult& read, std::string_view name) {
+  const std::string_view root = text.substr(std::min(read.root_offset, text.size()));
+  return root.substr(0, root.find('>')).find(fmt::format(" {}=", name)) != std::string_view::npos;
+}
+
 std::string find_text(const std::string& file, std::string_view text, const XmlReadResult& read,
                       const Finding& finding) {
   const FindingPlace& place = finding.place;
-  const XmlPosition at =
-      find_position(text, read.offset_of(place.rank, place.lane, place.step));
-  std::string words = fmt::format("{}:{}:{}: not proven, {}{}: {}", file, at.line, at.column,
-                                  rule_name(finding.rule), finding.in_place ? " (in place)" : "",
-                                  finding.text);
+  const XmlPosition at = find_position(text, read.offset_of(place.rank, place.lane, place.step));
+  std::string words =
+      fmt::format("{}:{}:{}: not proven, {}{}: {}", file, at.line, at.column,
+                  rule_name(finding.rule), finding.in_place ? " (in place)" : "", finding.text);
   for (const std::string& line : finding.trace) words += "\n  " + line;
   return words;
 }
@@ -105,20 +109,17 @@ ProgramLibrary::ProgramLibrary(const Config& config) : allows_unproven_(config.a
   if (!config.program_folder.empty()) read_folder(config.program_folder);
   if (fault_.is_ok()) name_programs();
   algorithms_.assign(catalog().begin(), catalog().end());
-  if (!fault_.is_ok()) {
-    sources_.clear();
-    return;
-  }
+  if (fault_.is_ok()) make_digest();
+  if (!fault_.is_ok()) sources_.clear();
   for (const std::unique_ptr<Source>& source : sources_) {
     source->algorithm = loaded_algorithm(source->loaded);
     algorithms_.push_back(&source->algorithm);
   }
-  make_digest();
 }
 
 void ProgramLibrary::add_fault(const std::string& text) {
-  fault_ = Status(StatusCode::InvalidArgument,
-                  fault_.is_ok() ? text : fault_.message() + "\n" + text);
+  fault_ =
+      Status(StatusCode::InvalidArgument, fault_.is_ok() ? text : fault_.message() + "\n" + text);
 }
 
 void ProgramLibrary::read_files(const std::string& paths) {
@@ -153,7 +154,8 @@ void ProgramLibrary::read_folder(const std::string& folder) {
        entry.increment(error))
     if (entry->path().extension() == ".xml") paths.push_back(entry->path().string());
   if (error)
-    return add_fault(fmt::format("MCCL_ALGO_DIR: {} cannot be read: {}", printable(folder), error.message()));
+    return add_fault(
+        fmt::format("MCCL_ALGO_DIR: {} cannot be read: {}", printable(folder), error.message()));
   if (paths.empty()) notices_.push_back("MCCL_ALGO_DIR: there is no *.xml in " + folder);
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) read_program(path, nullptr);
@@ -177,6 +179,9 @@ void ProgramLibrary::read_program(const std::string& path, const Override* windo
   loaded.use = source->read.use;
   loaded.dialect = source->read.dialect;
   loaded.file = printable(path);
+  // Whoever requires `outofplace` counts elements, as we do (find_fit()).
+  if (has_root_attribute(source->text, source->read, "outofplace"))
+    loaded.dialect = XmlDialect::Mccl;
   if (window != nullptr) {
     loaded.use.begin_bytes = window->begin_bytes;
     loaded.use.end_bytes = window->end_bytes;
@@ -193,9 +198,8 @@ void ProgramLibrary::read_program(const std::string& path, const Override* windo
 // ranks must come to the same names, so they do not depend on the order of the files.
 void ProgramLibrary::name_programs() {
   const auto count = [&](const std::string& name) {
-    return std::count_if(sources_.begin(), sources_.end(), [&](const auto& source) {
-      return source->loaded.program.name == name;
-    });
+    return std::count_if(sources_.begin(), sources_.end(),
+                         [&](const auto& source) { return source->loaded.program.name == name; });
   };
   for (const std::unique_ptr<Source>& source : sources_) {
     Program& program = source->loaded.program;
@@ -247,7 +251,10 @@ void ProgramLibrary::make_digest() {
     const LoadedProgram& loaded = source->loaded;
     const ProgramUse& use = loaded.use;
     const Result<std::string> written = write_xml(loaded.program, XmlDialect::Mccl);
-    MCCL_CHECK(written.is_ok());
+    if (!written.is_ok()) {
+      add_fault(loaded.file + ": " + written.status().message());
+      continue;
+    }
     text += fmt::format("{} {} {} {} {} {} \"{}\" {}\n{}", loaded.program.name,
                         static_cast<int>(loaded.dialect), use.begin_bytes, use.end_bytes,
                         protocol_name(use.protocol), use.priority, use.topology, use.version,
@@ -273,8 +280,9 @@ void ProgramLibrary::judge(Source& source, std::vector<std::string>* warnings) {
     return;
   }
   if (is_allowed)
-    warnings->push_back(file + " computes something else than its collective and runs, because "
-                               "MCCL_ALGO_UNPROVEN=allow:\n" +
+    warnings->push_back(file +
+                        " computes something else than its collective and runs, because "
+                        "MCCL_ALGO_UNPROVEN=allow:\n" +
                         findings);
   source.loaded.is_bitwise_equal = verdict.proof.is_bitwise_equal || is_allowed;
   source.proven = ProgramProver::accept(source.loaded.program, std::move(verdict));
@@ -282,8 +290,9 @@ void ProgramLibrary::judge(Source& source, std::vector<std::string>* warnings) {
   source.algorithm.reduces_in_rank_order = source.loaded.reduces_in_rank_order;
   if (!source.loaded.is_bitwise_equal)
     warnings->push_back(
-        file + ": its ranks add in different orders and would differ in bits; it serves integers, "
-               "min and max, and no sums and products of floats");
+        file +
+        ": its ranks add in different orders and would differ in bits; it serves integers, "
+        "min and max, and no sums and products of floats");
 }
 
 Status ProgramLibrary::prove(int rank_count, std::vector<std::string>* warnings) {
@@ -293,8 +302,7 @@ Status ProgramLibrary::prove(int rank_count, std::vector<std::string>* warnings)
   for (const std::unique_ptr<Source>& source : sources_) {
     if (source->loaded.program.rank_count() != rank_count) continue;
     if (source->proven == nullptr && source->findings.empty()) judge(*source, warnings);
-    if (!source->findings.empty())
-      findings += (findings.empty() ? "" : "\n") + source->findings;
+    if (!source->findings.empty()) findings += (findings.empty() ? "" : "\n") + source->findings;
   }
   return findings.empty() ? Status::ok() : Status(StatusCode::NotProven, findings);
 }
@@ -308,9 +316,9 @@ std::shared_ptr<const ProvenProgram> ProgramLibrary::find_proven(const Algorithm
 
 int ProgramLibrary::proven_count() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(
-      std::count_if(sources_.begin(), sources_.end(),
-                    [](const std::unique_ptr<Source>& source) { return source->proven != nullptr; }));
+  return static_cast<int>(std::count_if(
+      sources_.begin(), sources_.end(),
+      [](const std::unique_ptr<Source>& source) { return source->proven != nullptr; }));
 }
 
 }  // namespace mccl

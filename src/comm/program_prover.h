@@ -22,8 +22,8 @@ class ProgramProver {
   // NotProven with the verifier's findings when it says no.
   static Result<std::shared_ptr<const ProvenProgram>> prove(Program program);
 
-  // With a verdict that was asked for elsewhere, of this very program: proven, or computes_wrongly()
-  // where the user has allowed that (comm/program_library.h).
+  // With a verdict that was asked for elsewhere, of this very program: proven, or
+  // computes_wrongly() where the user has allowed that (comm/program_library.h).
   static std::shared_ptr<const ProvenProgram> accept(Program program, Verdict verdict);
 
   // The choice's program for `rank_count` ranks, which it serves; built and judged at first use,

@@ -72,7 +72,8 @@ std::vector<std::string> describe_program_faults(const std::vector<RankRecord>& 
         "{} cannot use {} programs: {}",
         holders.size() == ranks.size()
             ? "the ranks"
-            : fmt::format("{}{}", name_of(static_cast<int>(holders.front()), ranks[holders.front()]),
+            : fmt::format("{}{}",
+                          name_of(static_cast<int>(holders.front()), ranks[holders.front()]),
                           holders.size() > 1 ? " and others" : ""),
         holders.size() == ranks.size() || holders.size() > 1 ? "their" : "its", fault));
   return faults;
@@ -137,8 +138,8 @@ bool RankRecord::operator==(const RankRecord& other) const {
   const auto fields = [](const RankRecord& record) {
     return std::tie(record.peer.process_id, record.peer.token, record.peer.address,
                     record.host_name, record.host_id, record.kernel_id, record.pid,
-                    record.switch_name, record.settings, record.secret_check, record.version, record.manifest,
-                    record.programs, record.program_files, record.program_fault,
+                    record.switch_name, record.settings, record.secret_check, record.version,
+                    record.manifest, record.programs, record.program_files, record.program_fault,
                     record.rank_count, record.title);
   };
   return fields(*this) == fields(other);
@@ -174,11 +175,12 @@ Status check_records(const std::vector<RankRecord>& ranks) {
           [](const RankRecord& record) {
             return record.secret_check.empty() ? "none" : "one with check " + record.secret_check;
           });
-  const bool have_equal_programs =
-      std::all_of(ranks.begin(), ranks.end(), [&ranks](const RankRecord& record) {
-        return record.programs == ranks.front().programs;
-      });
-  if (!have_equal_programs)
+  const bool have_equal_programs = std::all_of(
+      ranks.begin(), ranks.end(),
+      [&ranks](const RankRecord& record) { return record.programs == ranks.front().programs; });
+  const std::vector<std::string> faults = describe_program_faults(ranks);
+  // A rank with a fault has loaded nothing, which is no difference of its own.
+  if (!have_equal_programs && faults.empty())
     compare("the ranks have loaded different programs",
             "MSCCL_XML_FILES, MSCCL_CONFIG and MCCL_ALGO_DIR name the same programs on all ranks",
             &describe_programs);
@@ -188,7 +190,7 @@ Status check_records(const std::vector<RankRecord>& ranks) {
       }))
     compare("only some ranks have MCCL_SWITCH", "name the switch on all ranks or on none",
             [](const RankRecord& record) { return record.switch_name; });
-  for (std::string& fault : describe_program_faults(ranks)) differences.push_back(fault);
+  differences.insert(differences.end(), faults.begin(), faults.end());
   if (differences.empty()) return Status::ok();
   return Status(StatusCode::Mismatch, fmt::format("{}", fmt::join(differences, "; ")));
 }

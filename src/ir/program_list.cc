@@ -44,8 +44,9 @@ ProgramListEntry read_entry(XmlDocument& document, pugi::xml_node load, bool* is
     const int64_t end = document.read_number(load, name, -1, INT64_MAX).value_or(-1);
     if (end > 0) entry.end_bytes = end;
     if (end > 0 && end <= entry.begin_bytes)
-      document.add_fault(load, name, "the window ends at " + std::to_string(end) +
-                                         ", which is not above where it begins");
+      document.add_fault(
+          load, name,
+          "the window ends at " + std::to_string(end) + ", which is not above where it begins");
   }
   if (load.attribute("proto").empty()) return entry;
   if (const auto protocol = document.read_text(load, "proto")) {
@@ -62,8 +63,9 @@ ProgramListEntry read_entry(XmlDocument& document, pugi::xml_node load, bool* is
 ProgramListResult read_program_list(std::string_view text) {
   ProgramListResult result;
   if (text.size() > kXmlBytesMax) {
-    result.faults.push_back({1, 1, std::to_string(text.size()) + " bytes, at most " +
-                                       std::to_string(kXmlBytesMax) + " are read"});
+    result.faults.push_back({1, 1,
+                             std::to_string(text.size()) + " bytes, at most " +
+                                 std::to_string(kXmlBytesMax) + " are read"});
     return result;
   }
   XmlDocument document(text);

@@ -35,8 +35,7 @@ const PlanEntry* find_serving_entry(const PlanTable& table, const PlanWindow& wi
 
 // Of a program from a file that the table's rules admit: what is in the way of this call.
 FitWords describe_loaded(const PlanTable& table, const LoadedProgram& loaded, int64_t bytes,
-                         const CandidateExplanation& chosen,
-                         const std::optional<CallFacts>& call) {
+                         const CandidateExplanation& chosen, const std::optional<CallFacts>& call) {
   const ProgramUse& use = loaded.use;
   if (bytes < use.begin_bytes || bytes >= use.end_bytes)
     return {"its window is " + window_text(use),
@@ -134,8 +133,7 @@ Explanation explain(const PlanTable& table, Collective collective, int64_t bytes
                    [](const CandidateExplanation& candidate) { return candidate.is_chosen; });
   // Nothing serves the call; what is in the way of the programs from files is told all the same.
   const CandidateExplanation nothing;
-  const CandidateExplanation& best =
-      chosen == explanation.candidates.end() ? nothing : *chosen;
+  const CandidateExplanation& best = chosen == explanation.candidates.end() ? nothing : *chosen;
   const bool is_loaded_chosen =
       chosen != explanation.candidates.end() &&
       selection.candidates[static_cast<size_t>(chosen - explanation.candidates.begin())]

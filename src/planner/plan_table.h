@@ -67,8 +67,9 @@ struct PlanTable {
 // The window of a call; it lives as long as the table. Errors as for find_entry().
 Result<const PlanWindow*> find_window(const PlanTable& table, Collective collective, int64_t bytes);
 
-// The entry for a call that its program fits; it lives as long as the table. Unsupported, with the reason, when the table
-// has no program for the collective. `bytes` >= 0. Any thread, does not block.
+// The entry for a call that its program fits; it lives as long as the table. Unsupported, with the
+// reason, when the table has no program for the collective. `bytes` >= 0. Any thread, does not
+// block.
 Result<const PlanEntry*> find_entry(const PlanTable& table, Collective collective, int64_t bytes);
 
 // The entry for calls whose size the ranks do not share (all_to_all, where each has its own

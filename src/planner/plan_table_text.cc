@@ -261,8 +261,7 @@ void read_window(Reader& reader, std::span<const Algorithm* const> algorithms,
       reader.fail("\"or\" before a window");
       return;
     }
-    plan.windows.back().others.push_back(
-        read_entry(reader, algorithms, table, plan.collective));
+    plan.windows.back().others.push_back(read_entry(reader, algorithms, table, plan.collective));
     return;
   }
   PlanWindow window;
@@ -312,9 +311,8 @@ std::string write_plan_table(const PlanTable& table) {
                       switches_text(table.switch_of_rank));
   text += fmt::format("algo{}\nstrict {}\ncanonical {}\n", optional_text(table.algo),
                       table.is_strict ? 1 : 0, table.is_canonical ? 1 : 0);
-  text += fmt::format("fit {}\nprotocols{}\ntopology{}\n",
-                      table.is_fit_strict ? "strict" : "auto", optional_text(table.protocols),
-                      optional_text(table.topology_name));
+  text += fmt::format("fit {}\nprotocols{}\ntopology{}\n", table.is_fit_strict ? "strict" : "auto",
+                      optional_text(table.protocols), optional_text(table.topology_name));
   for (const CollectivePlan& plan : table.collectives) {
     const std::string_view name = collective_name(plan.collective);
     if (plan.windows.empty()) text += fmt::format("{} none {}\n", name, plan.rejection);

@@ -1,8 +1,8 @@
-// The rules of MSCCL's runtimes that depend on the call (the others are the planner's, selection.h),
-// and the one that is ours alone: equal bits on all ranks. Units of counts are those of the file's
-// dialect: microsoft/msccl turns the counts of all_gather and broadcast into bytes before it asks
-// whether they divide, and multiplies those of all_gather, reduce_scatter and all_to_all by the
-// number of ranks, which their number of chunks is multiplied by as well. Tests:
+// The rules of MSCCL's runtimes that depend on the call (the others are the planner's,
+// selection.h), and the one that is ours alone: equal bits on all ranks. Units of counts are those
+// of the file's dialect: microsoft/msccl turns the counts of all_gather and broadcast into bytes
+// before it asks whether they divide, and multiplies those of all_gather, reduce_scatter and
+// all_to_all by the number of ranks, which their number of chunks is multiplied by as well. Tests:
 // program_fit_test.cc.
 #include "planner/program_fit.h"
 
@@ -46,6 +46,11 @@ bool is_order_visible(const CallFacts& call) {
   return is_floating(call.dtype) && call.op != ReduceOp::Min && call.op != ReduceOp::Max;
 }
 
+bool is_original_op(ReduceOp op) {
+  return op == ReduceOp::Sum || op == ReduceOp::Product || op == ReduceOp::Min ||
+         op == ReduceOp::Max;
+}
+
 bool claims(const LoadedProgram& loaded, bool is_in_place) {
   return is_in_place ? loaded.program.in_place : loaded.program.out_of_place;
 }
@@ -53,12 +58,6 @@ bool claims(const LoadedProgram& loaded, bool is_in_place) {
 // An all_to_all has no in-place form, and programs need not say so.
 bool has_in_place_form(Collective collective) {
   return collective != Collective::AllToAll;
-}
-
-// In place a program may write all of its input, of which less than all is output here.
-bool may_write_other_input(const Program& program) {
-  return !program.out_of_place && (program.collective == Collective::ReduceScatter ||
-                                   is_rooted_reduction_or_copy(program.collective));
 }
 
 bool is_claim_strictly_met(const LoadedProgram& loaded, const CallFacts& call) {
@@ -77,13 +76,12 @@ Fit find_fit(const LoadedProgram& loaded, const CallFacts& call, bool is_strict)
   fit.is_ragged = call.block_count % loaded.program.chunk_count != 0;
   fit.averages = reduces && call.op == ReduceOp::Avg;
   fit.copies_input =
-      has_in_place_form(loaded.program.collective) &&
-      (!claims(loaded, call.is_in_place) || may_write_other_input(loaded.program));
+      has_in_place_form(loaded.program.collective) && !claims(loaded, call.is_in_place);
   if (!loaded.is_bitwise_equal && is_order_visible(call))
     fit.rule = FitRule::BitEquality;
   else if (!is_strict)
     fit.rule = FitRule::Fits;
-  else if (fit.averages)
+  else if (reduces && !is_original_op(call.op))
     fit.rule = FitRule::ReductionOp;
   else if (!is_claim_strictly_met(loaded, call))
     fit.rule = FitRule::InPlace;
@@ -105,8 +103,9 @@ FitWords describe_fit(FitRule rule, const LoadedProgram& loaded, const CallFacts
                           dtype_name(call.dtype), reduce_op_name(call.op)),
               "integers, min or max"};
     case FitRule::ReductionOp:
-      return {"MCCL_ALGO_FIT=strict, and averages are no operation of MSCCL",
-              "MCCL_ALGO_FIT=auto, or a sum"};
+      return {fmt::format("MCCL_ALGO_FIT=strict, and {} is no operation of MSCCL",
+                          reduce_op_name(call.op)),
+              "MCCL_ALGO_FIT=auto, or sum, product, min or max"};
     case FitRule::InPlace:
       if (is_rooted_reduction_or_copy(program.collective))
         return {fmt::format("MCCL_ALGO_FIT=strict, it claims {} calls only, and only the root of "

@@ -56,13 +56,13 @@ void reject(Candidate& candidate, PlanRule rule, std::string reason, std::string
 // What a file says about where its program belongs.
 void apply_use_rules(const PlanTable& header, const ProgramUse& use, Candidate& candidate) {
   if (!use.topology.empty() && use.topology != header.topology_name)
-    reject(candidate, PlanRule::Topology,
-           header.topology_name.empty()
-               ? fmt::format("it is for topology \"{}\", and MCCL_TOPOLOGY names none",
-                             use.topology)
-               : fmt::format("it is for topology \"{}\", this one is \"{}\"", use.topology,
-                             header.topology_name),
-           fmt::format("MCCL_TOPOLOGY={}", use.topology));
+    reject(
+        candidate, PlanRule::Topology,
+        header.topology_name.empty()
+            ? fmt::format("it is for topology \"{}\", and MCCL_TOPOLOGY names none", use.topology)
+            : fmt::format("it is for topology \"{}\", this one is \"{}\"", use.topology,
+                          header.topology_name),
+        fmt::format("MCCL_TOPOLOGY={}", use.topology));
   else if (!admits_protocol(header.protocols, use.protocol))
     reject(candidate, PlanRule::Protocol,
            fmt::format("its protocol is {}, MCCL_PROTO is {}", protocol_name(use.protocol),
@@ -328,7 +328,8 @@ std::vector<LoadedRefusal> list_refusals(const PlanTable& table, Collective coll
 }
 
 std::string window_text(const ProgramUse& use) {
-  if (use.end_bytes == ProgramUse::kEndless) return fmt::format("{} bytes or more", use.begin_bytes);
+  if (use.end_bytes == ProgramUse::kEndless)
+    return fmt::format("{} bytes or more", use.begin_bytes);
   return fmt::format("{} bytes or more and less than {}", use.begin_bytes, use.end_bytes);
 }
 

@@ -34,8 +34,9 @@ std::string ProgramFolder::write_text(const std::string& file, const std::string
 }
 
 Program make_one_step_all_reduce(int rank_count) {
-  Program program{
-      .name = "one_step", .collective = Collective::AllReduce, .in_place = false, .ranks = {}};
+  Program program;
+  program.name = "one_step";
+  program.in_place = false;
   for (int rank = 0; rank < rank_count; ++rank) {
     RankProgram& own = program.ranks.emplace_back();
     own.scratch_chunk_count = rank_count - 1;

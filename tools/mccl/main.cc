@@ -14,6 +14,7 @@
 #include "doctor/doctor_verb.h"
 #include "dump/dump_verb.h"
 #include "env/env_verb.h"
+#include "explain/explain_verb.h"
 #include "fit/fit_verb.h"
 #include "overlap/overlap_verb.h"
 #include "plan/plan_verb.h"
@@ -23,10 +24,10 @@
 
 namespace {
 
-constexpr std::array kVerbs = {&mccl::kCheckVerb,   &mccl::kConvertVerb, &mccl::kDoctorVerb,
-                               &mccl::kDumpVerb,    &mccl::kEnvVerb,     &mccl::kFitVerb,
-                               &mccl::kOverlapVerb, &mccl::kPlanVerb,    &mccl::kShowVerb,
-                               &mccl::kSimulateVerb};
+constexpr std::array kVerbs = {&mccl::kCheckVerb, &mccl::kConvertVerb, &mccl::kDoctorVerb,
+                               &mccl::kDumpVerb,  &mccl::kEnvVerb,     &mccl::kExplainVerb,
+                               &mccl::kFitVerb,   &mccl::kOverlapVerb, &mccl::kPlanVerb,
+                               &mccl::kShowVerb,  &mccl::kSimulateVerb};
 
 // Beside this program, as in an environment that is not activated, else along the PATH. Returns
 // only when there is nothing to run.

@@ -41,27 +41,18 @@ TEST(Config, AnEmptyEnvironmentGivesTheDefaults) {
 }
 
 TEST(Config, EverySettingReachesItsField) {
-  const Config config = parse({{"MCCL_SOCKET_IFNAME", "=eth0"},
-                               {"MCCL_PORT_RANGE", "29600-29700"},
-                               {"MCCL_SOCKET_BUFFER", "4M"},
-                               {"MCCL_PARK_LIMIT", "1G"},
-                               {"MCCL_ALGO", "Ring, tree"},
-                               {"MCCL_ALGO_STRICT", "1"},
-                               {"MCCL_DETERMINISTIC", "canonical"},
-                               {"MCCL_TIMEOUT", "60"},
-                               {"MCCL_PEER_TIMEOUT", "2.5"},
-                               {"MCCL_LOG", "debug"},
-                               {"MCCL_DUMP_DIR", "/var/dumps"},
-                               {"MCCL_PROFILE", "paper"},
-                               {"MCCL_ALGO_DIR", "/programs"},
-                               {"MCCL_ALGO_FIT", "Strict"},
-                               {"MCCL_ALGO_UNPROVEN", "allow"},
-                               {"MCCL_PROTO", "^LL, LL128"},
-                               {"MCCL_TOPOLOGY", "lab-3"},
-                               {"MSCCL_CONFIG", "list.xml"},
-                               {"MSCCL_XML_FILES", "a.xml:b.xml"},
-                               {"MCCL_SWITCH", "rack-3/top"},
-                               {"MCCL_UPLINK_PORTS", "10"}});
+  const Config config =
+      parse({{"MCCL_SOCKET_IFNAME", "=eth0"},     {"MCCL_PORT_RANGE", "29600-29700"},
+             {"MCCL_SOCKET_BUFFER", "4M"},        {"MCCL_PARK_LIMIT", "1G"},
+             {"MCCL_ALGO", "Ring, tree"},         {"MCCL_ALGO_STRICT", "1"},
+             {"MCCL_DETERMINISTIC", "canonical"}, {"MCCL_TIMEOUT", "60"},
+             {"MCCL_PEER_TIMEOUT", "2.5"},        {"MCCL_LOG", "debug"},
+             {"MCCL_DUMP_DIR", "/var/dumps"},     {"MCCL_PROFILE", "paper"},
+             {"MCCL_ALGO_DIR", "/programs"},      {"MCCL_ALGO_FIT", "Strict"},
+             {"MCCL_ALGO_UNPROVEN", "allow"},     {"MCCL_PROTO", "^LL, LL128"},
+             {"MCCL_TOPOLOGY", "lab-3"},          {"MSCCL_CONFIG", "list.xml"},
+             {"MSCCL_XML_FILES", "a.xml:b.xml"},  {"MCCL_SWITCH", "rack-3/top"},
+             {"MCCL_UPLINK_PORTS", "10"}});
   EXPECT_EQ(config.socket_interfaces, "=eth0");
   EXPECT_EQ(config.port_first, 29600);
   EXPECT_EQ(config.port_last, 29700);

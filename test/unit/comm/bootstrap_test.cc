@@ -156,6 +156,37 @@ TEST(Bootstrap, NamesTheRankWithAnotherSecret) {
             "ranks");
 }
 
+TEST(Bootstrap, NamesRanksFilesAndDigestsOfDifferentPrograms) {
+  std::vector<RankRecord> ranks = {record_of(0), record_of(1), record_of(2)};
+  for (RankRecord& record : ranks) record.programs = std::string(64, 'a');
+  ranks[0].program_files = {"a.xml", "b.xml"};
+  ranks[1].program_files = {"elsewhere/a.xml", "b.xml"};  // the same programs
+  ranks[2].program_files = {"a.xml", "b.xml"};
+  EXPECT_EQ(check_records(ranks).message(), "");
+  ranks[1].programs = std::string(64, 'b');
+  ranks[2].programs = "";
+  EXPECT_EQ(check_records(ranks).message(),
+            "the ranks have loaded different programs: \"aaaaaaaaaaaaaaaa (a.xml, b.xml)\" on rank "
+            "0 (host host0), \"bbbbbbbbbbbbbbbb (elsewhere/a.xml, b.xml)\" on rank 1 (host host1), "
+            "\"none\" on rank 2 (host host2); MSCCL_XML_FILES, MSCCL_CONFIG and MCCL_ALGO_DIR name "
+            "the same programs on all ranks");
+}
+
+TEST(Bootstrap, TellsOfAProgramThatOneRankCannotUse) {
+  std::vector<RankRecord> ranks = {record_of(0), record_of(1), record_of(2)};
+  ranks[1].program_fault = "a.xml:3:4: bad";
+  EXPECT_EQ(check_records(ranks).message(), "rank 1 (host host1, pid " +
+                                                std::to_string(ranks[1].pid) +
+                                                ") cannot use its programs: a.xml:3:4: bad");
+  ranks[2].program_fault = ranks[1].program_fault;
+  EXPECT_EQ(check_records(ranks).message(), "rank 1 (host host1, pid " +
+                                                std::to_string(ranks[1].pid) +
+                                                ") and others cannot use their programs: "
+                                                "a.xml:3:4: bad");
+  ranks[0].program_fault = ranks[1].program_fault;
+  EXPECT_EQ(check_records(ranks).message(), "the ranks cannot use their programs: a.xml:3:4: bad");
+}
+
 TEST(Bootstrap, GivesNoticeOfWhatNeedNotBeEqual) {
   Meeting meeting;
   RankRecord first = record_of(0), second = record_of(1);

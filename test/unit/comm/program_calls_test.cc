@@ -48,8 +48,8 @@ class AllReduceCall {
     std::vector<std::shared_ptr<Work>> works;
     for (int rank = 0; rank < group_.rank_count(); ++rank) {
       std::vector<T>& output = outputs_[static_cast<size_t>(rank)];
-      const T* input = place_ == Place::InPlace ? output.data()
-                                                : inputs_[static_cast<size_t>(rank)].data();
+      const T* input =
+          place_ == Place::InPlace ? output.data() : inputs_[static_cast<size_t>(rank)].data();
       Result<std::shared_ptr<Work>> work = group_.communicator(rank).all_reduce(
           input, output.data(), static_cast<int64_t>(output.size()), dtype, op);
       if (!work.is_ok()) return work.status();
@@ -67,7 +67,8 @@ class AllReduceCall {
     for (int rank = 0; rank < n; ++rank)
       for (size_t i = 0; i < outputs_[0].size(); ++i) {
         const int sum = n * (n + 1) / 2 * (static_cast<int>(i) + 1);
-        ASSERT_EQ(outputs_[static_cast<size_t>(rank)][i], static_cast<T>(sum) / divisor)
+        ASSERT_EQ(outputs_[static_cast<size_t>(rank)][i],
+                  static_cast<T>(sum) / static_cast<T>(divisor))
             << "rank " << rank << " element " << i;
         ASSERT_EQ(inputs_[static_cast<size_t>(rank)][i],
                   static_cast<T>((rank + 1) * (static_cast<int>(i) + 1)));
@@ -134,11 +135,11 @@ TEST(ProgramCalls, TellHowOftenEachProgramServed) {
   EXPECT_THAT(lines,
               testing::Contains(HasSubstr("group world: programs from files: loaded 2, proven 1, "
                                           "used 0 so far; 1 of them is for 2 ranks")));
-  EXPECT_THAT(lines, testing::Contains(HasSubstr("for_four does not serve some calls of all_reduce: "
-                                                 "it is for 4 ranks, the communicator has 2; would "
-                                                 "do: a communicator of 4 ranks")));
-  EXPECT_THAT(lines.back(),
-              HasSubstr("group world: programs from files: my_ring served 1 call"));
+  EXPECT_THAT(lines,
+              testing::Contains(HasSubstr("for_four does not serve some calls of all_reduce: "
+                                          "it is for 4 ranks, the communicator has 2; would "
+                                          "do: a communicator of 4 ranks")));
+  EXPECT_THAT(lines.back(), HasSubstr("group world: programs from files: my_ring served 1 call"));
 }
 
 TEST(ProgramCalls, WindowsDecideByTheBytesOfACall) {
@@ -244,8 +245,7 @@ TEST(ProgramCalls, RanksThatWouldDifferInBitsServeIntegersAndNoFloats) {
 TEST(ProgramCalls, ANamedProgramThatWouldNotServeIsAnErrorOfTheCall) {
   const ProgramFolder folder;
   const std::string file = folder.write("one.xml", make_one_step_all_reduce(3), {.end_bytes = 128});
-  SimGroup group(3, {},
-                 with_files(file, {{"MCCL_ALGO", "one_step"}, {"MCCL_ALGO_STRICT", "1"}}));
+  SimGroup group(3, {}, with_files(file, {{"MCCL_ALGO", "one_step"}, {"MCCL_ALGO_STRICT", "1"}}));
   AllReduceCall<float> floats(group, 10, Place::Separate);
   const Status refused = floats.post(DataType::Float32, ReduceOp::Sum);
   EXPECT_EQ(refused.code(), StatusCode::Unsupported);
@@ -263,11 +263,40 @@ TEST(ProgramCalls, ANamedProgramThatWouldNotServeIsAnErrorOfTheCall) {
   integers.expect_sums();
 }
 
+TEST(ProgramCalls, AnUnprovenProgramRunsWhereThatIsAllowed) {
+  const ProgramFolder folder;
+  Program program = make_one_step_all_reduce(2);
+  for (RankProgram& rank : program.ranks) rank.lanes.back().steps.pop_back();  // nothing is added
+  SimGroup group(2, {},
+                 with_files(folder.write("copy.xml", program), {{"MCCL_ALGO_UNPROVEN", "allow"}}));
+  std::vector<std::vector<float>> inputs = {{1, 2}, {3, 4}};
+  std::vector<std::vector<float>> outputs(2, std::vector<float>(2));
+  std::vector<std::shared_ptr<Work>> works;
+  for (size_t rank = 0; rank < 2; ++rank)
+    works.push_back(group.communicator(static_cast<int>(rank))
+                        .all_reduce(inputs[rank].data(), outputs[rank].data(), 2, DataType::Float32,
+                                    ReduceOp::Sum)
+                        .value());
+  ASSERT_TRUE(group.run(works));
+  EXPECT_EQ(outputs, inputs);
+  EXPECT_EQ(group.communicator(0).stats().loaded[0].calls, 1u);
+}
+
+TEST(ProgramCalls, ABarrierIsNobodysCall) {
+  const ProgramFolder folder;
+  const std::string file =
+      folder.write("ring.xml", built_in("all_reduce_ring", 2, "my_ring"), {.begin_bytes = 64});
+  SimGroup group(2, {}, with_files(file, {{"MCCL_ALGO", "my_ring"}, {"MCCL_ALGO_STRICT", "1"}}));
+  const std::vector<std::shared_ptr<Work>> works = {group.communicator(0).barrier().value(),
+                                                    group.communicator(1).barrier().value()};
+  EXPECT_TRUE(group.run(works));
+  EXPECT_EQ(group.communicator(0).stats().refusals.size(), 0u);
+}
+
 TEST(ProgramCalls, ANamedProgramForOtherGroupsIsAnErrorOfTheCallNotOfTheGroup) {
   const ProgramFolder folder;
   const std::string file = folder.write("ring.xml", built_in("all_reduce_ring", 8, "for_eight"));
-  SimGroup group(4, {},
-                 with_files(file, {{"MCCL_ALGO", "for_eight"}, {"MCCL_ALGO_STRICT", "1"}}));
+  SimGroup group(4, {}, with_files(file, {{"MCCL_ALGO", "for_eight"}, {"MCCL_ALGO_STRICT", "1"}}));
   AllReduceCall<float> call(group, 10, Place::Separate);
   EXPECT_THAT(call.post(DataType::Float32, ReduceOp::Sum).message(),
               HasSubstr("it is for 8 ranks, the communicator has 4; would do: a communicator of 8 "
@@ -330,7 +359,8 @@ Result<std::shared_ptr<Work>> post(Communicator& communicator, Collective collec
       return communicator.all_gather(is_in_place ? output + rank * kCount : input, outputs(output),
                                      DataType::Float32);
     case Collective::ReduceScatter:
-      return communicator.reduce_scatter(inputs(input), is_in_place ? input + rank * kCount : output,
+      return communicator.reduce_scatter(inputs(input),
+                                         is_in_place ? input + rank * kCount : output,
                                          DataType::Float32, ReduceOp::Sum);
     case Collective::Reduce:
       return communicator.reduce(input, is_in_place ? input : output, kCount, DataType::Float32,
@@ -357,8 +387,7 @@ Buffers expected(Collective collective, int rank, Buffers before, Place place) {
   const bool is_in_place = place == Place::InPlace;
   const bool is_root = rank == 1;
   const auto set = [](std::vector<float>& buffer, int block, auto value) {
-    for (int64_t i = 0; i < kCount; ++i)
-      buffer[static_cast<size_t>(block * kCount + i)] = value(i);
+    for (int64_t i = 0; i < kCount; ++i) buffer[static_cast<size_t>(block * kCount + i)] = value(i);
   };
   const auto sum = [](int block) {
     return [block](int64_t i) {
@@ -379,8 +408,8 @@ Buffers expected(Collective collective, int rank, Buffers before, Place place) {
       if (is_root) set(is_in_place ? before.input : before.output, 0, sum(0));
       break;
     case Collective::Scatter:
-      set(is_in_place && is_root ? before.input : before.output,
-          is_in_place && is_root ? rank : 0, [rank](int64_t i) { return value_of(1, rank, i); });
+      set(is_in_place && is_root ? before.input : before.output, is_in_place && is_root ? rank : 0,
+          [rank](int64_t i) { return value_of(1, rank, i); });
       break;
     case Collective::Broadcast:
       set(before.input, 0, [](int64_t i) { return value_of(1, 0, i); });
@@ -433,21 +462,21 @@ TEST_P(EveryCollective, IsServedBothWaysByAProgramThatClaimsOne) {
 
 INSTANTIATE_TEST_SUITE_P(
     ProgramCalls, EveryCollective,
-    testing::Values(CollectiveCase{"all_gather_ring", true}, CollectiveCase{"all_gather_ring", false},
-                    CollectiveCase{"reduce_scatter_ring", true},
-                    CollectiveCase{"reduce_scatter_ring", false}, CollectiveCase{"reduce_ring", true},
-                    CollectiveCase{"reduce_ring", false}, CollectiveCase{"gather_direct", true},
-                    CollectiveCase{"gather_direct", false}, CollectiveCase{"scatter_direct", true},
-                    CollectiveCase{"scatter_direct", false}, CollectiveCase{"broadcast_ring", true},
-                    CollectiveCase{"broadcast_ring", false}),
-    [](const testing::TestParamInfo<CollectiveCase>& info) {
-      return std::string(info.param.algorithm) + (info.param.in_place ? "_in" : "_out");
+    testing::Values(
+        CollectiveCase{"all_gather_ring", true}, CollectiveCase{"all_gather_ring", false},
+        CollectiveCase{"reduce_scatter_ring", true}, CollectiveCase{"reduce_scatter_ring", false},
+        CollectiveCase{"reduce_ring", true}, CollectiveCase{"reduce_ring", false},
+        CollectiveCase{"gather_direct", true}, CollectiveCase{"gather_direct", false},
+        CollectiveCase{"scatter_direct", true}, CollectiveCase{"scatter_direct", false},
+        CollectiveCase{"broadcast_ring", true}, CollectiveCase{"broadcast_ring", false}),
+    [](const testing::TestParamInfo<CollectiveCase>& row) {
+      return std::string(row.param.algorithm) + (row.param.in_place ? "_in" : "_out");
     });
 
 TEST(ProgramCalls, AnAllToAllIsServedBySizeWhereTheUserNamesItsProgram) {
   const ProgramFolder folder;
-  const std::string file = folder.write("a2a.xml", built_in("all_to_all_pairwise", 2, "mine"),
-                                        {.end_bytes = 64});
+  const std::string file =
+      folder.write("a2a.xml", built_in("all_to_all_pairwise", 2, "mine"), {.end_bytes = 64});
   for (const bool is_named : {false, true}) {
     Settings settings;
     if (is_named) settings.emplace_back("MCCL_ALGO", "mine");
@@ -458,10 +487,10 @@ TEST(ProgramCalls, AnAllToAllIsServedBySizeWhereTheUserNamesItsProgram) {
     for (int rank = 0; rank < 2; ++rank) {
       float* const in = inputs[static_cast<size_t>(rank)].data();
       float* const out = outputs[static_cast<size_t>(rank)].data();
-      works.push_back(group.communicator(rank)
-                          .all_to_all({{in, 1}, {in + 1, 1}}, {{out, 1}, {out + 1, 1}},
-                                      DataType::Float32)
-                          .value());
+      works.push_back(
+          group.communicator(rank)
+              .all_to_all({{in, 1}, {in + 1, 1}}, {{out, 1}, {out + 1, 1}}, DataType::Float32)
+              .value());
     }
     ASSERT_TRUE(group.run(works));
     EXPECT_EQ(outputs, (std::vector<std::vector<float>>{{1, 3}, {2, 4}}));

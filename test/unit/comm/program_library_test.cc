@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "planner/planner.h"
 #include "support/program_files.h"
 
 namespace mccl {
@@ -62,10 +63,10 @@ TEST(ProgramLibrary, ReadsFilesAListAndAFolder) {
   ASSERT_EQ(library.fault().to_string(), "ok");
   EXPECT_THAT(names_of(library), ElementsAre("gather", "ring_of_mine"));
   EXPECT_THAT(library.files(), ElementsAre(b, a));
-  EXPECT_THAT(library.notices(), ElementsAre(list +
-                                             ": minBytes and maxBytes are obeyed here; "
-                                             "microsoft/msccl looks for minbytes and maxbytes and "
-                                             "takes no notice of them"));
+  EXPECT_THAT(library.notices(),
+              ElementsAre(list + ": minBytes and maxBytes are obeyed here; "
+                                 "microsoft/msccl looks for minbytes and maxbytes and "
+                                 "takes no notice of them"));
   const LoadedProgram& gather = *library.loaded()[0]->loaded;
   EXPECT_EQ(gather.use.begin_bytes, 64);
   EXPECT_EQ(gather.use.end_bytes, 4096);
@@ -93,7 +94,8 @@ TEST(ProgramLibrary, DigestAndNamesDoNotDependOnTheOrderOfFiles) {
 TEST(ProgramLibrary, RefusesNamesThatMeanSomethingElse) {
   const ProgramFolder folder;
   const ProgramFolder other;
-  const std::string ring = folder.write("ring.xml", built_in("all_reduce_ring", 2, "all_reduce_ring"));
+  const std::string ring =
+      folder.write("ring.xml", built_in("all_reduce_ring", 2, "all_reduce_ring"));
   EXPECT_EQ(ProgramLibrary(of_files(ring)).fault().message(),
             ring + ": \"all_reduce_ring\" is the name of a built-in program; give it another name");
   const std::string a = folder.write("a.xml", built_in("all_reduce_ring", 2, "mine"));
@@ -107,8 +109,8 @@ TEST(ProgramLibrary, NamesFileLineColumnAndReasonOfEveryFault) {
   const std::string bad = folder.write_text("bad.xml", "<program\n name=>");
   const Status fault = ProgramLibrary(of_files(folder.path() + "/none.xml:" + bad)).fault();
   EXPECT_EQ(fault.code(), StatusCode::InvalidArgument);
-  EXPECT_THAT(fault.message(), StartsWith(folder.path() + "/none.xml: cannot be read\n" + bad +
-                                          ":2:"));
+  EXPECT_THAT(fault.message(),
+              StartsWith(folder.path() + "/none.xml: cannot be read\n" + bad + ":2:"));
   EXPECT_THAT(ProgramLibrary(of_files(folder.path())).fault().message(),
               HasSubstr(": is a folder, not a file"));
 }
@@ -155,6 +157,71 @@ TEST(ProgramLibrary, AllowsWhatMerelyComputesSomethingElse) {
   config.program_files = folder.write("racing.xml", racing);
   ProgramLibrary racing_library(config);
   EXPECT_EQ(prove(racing_library, 3).code(), StatusCode::NotProven);
+}
+
+constexpr const char* kRanksOfRing =
+    "<gpu id=\"0\" i_chunks=\"2\" o_chunks=\"2\" s_chunks=\"0\">"
+    "<tb id=\"0\" send=\"1\" recv=\"1\" chan=\"0\">"
+    "<step s=\"0\" type=\"s\" srcbuf=\"i\" srcoff=\"0\" dstbuf=\"i\" dstoff=\"0\" cnt=\"1\" "
+    "depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+    "<step s=\"1\" type=\"rrcs\" srcbuf=\"i\" srcoff=\"1\" dstbuf=\"o\" dstoff=\"1\" cnt=\"1\" "
+    "depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+    "<step s=\"2\" type=\"r\" srcbuf=\"i\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" "
+    "depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+    "</tb></gpu>"
+    "<gpu id=\"1\" i_chunks=\"2\" o_chunks=\"2\" s_chunks=\"0\">"
+    "<tb id=\"0\" send=\"0\" recv=\"0\" chan=\"0\">"
+    "<step s=\"0\" type=\"s\" srcbuf=\"i\" srcoff=\"1\" dstbuf=\"i\" dstoff=\"1\" cnt=\"1\" "
+    "depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+    "<step s=\"1\" type=\"rrcs\" srcbuf=\"i\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" "
+    "depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+    "<step s=\"2\" type=\"r\" srcbuf=\"i\" srcoff=\"1\" dstbuf=\"o\" dstoff=\"1\" cnt=\"1\" "
+    "depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+    "</tb></gpu></algo>";
+
+// The whole way from a file's words to the table: which of five sizes around 4096 and 65536 are
+// served.
+std::string served_sizes(const std::string& attributes) {
+  const ProgramFolder folder;
+  ProgramLibrary library(of_files(
+      folder.write_text("ring.xml",
+                        "<algo name=\"mine\" nchannels=\"1\" nchunksperloop=\"2\" ngpus=\"2\" "
+                        "coll=\"allreduce\" proto=\"Simple\" inplace=\"1\" " +
+                            attributes + ">" + kRanksOfRing)));
+  EXPECT_EQ(prove(library, 2).to_string(), "ok");
+  const Result<PlanTable> table = build_plan_table(make_topology(2, 1), {}, library.algorithms());
+  EXPECT_EQ(table.status().to_string(), "ok");
+  std::string served;
+  for (const int64_t bytes : {0, 4095, 4096, 65535, 65536, 65537})
+    if (find_entry(table.value(), Collective::AllReduce, bytes).value()->algorithm == "mine")
+      served += std::to_string(bytes) + " ";
+  return served;
+}
+
+TEST(ProgramLibrary, AWindowMeansWhatTheFilesDialectMeans) {
+  // microsoft/msccl: below maxBytes, 128 MiB where it is absent.
+  EXPECT_EQ(served_sizes("minBytes=\"4096\" maxBytes=\"65536\""), "4096 65535 ");
+  EXPECT_EQ(served_sizes(""), "0 4095 4096 65535 65536 65537 ");
+  // Azure's and RCCL's: up to maxBytes, 0 is no limit.
+  EXPECT_EQ(served_sizes("outofplace=\"1\" minBytes=\"4096\" maxBytes=\"65536\""),
+            "4096 65535 65536 ");
+  EXPECT_EQ(served_sizes("outofplace=\"1\" minBytes=\"4096\" maxBytes=\"0\""),
+            "4096 65535 65536 65537 ");
+}
+
+TEST(ProgramLibrary, CountsDivideInTheUnitOfWhoeverRequiresTheFilesAttributes) {
+  const ProgramFolder folder;
+  const auto dialect_of = [&](const char* attribute) {
+    ProgramLibrary library(of_files(folder.write_text(
+        "ring.xml",
+        std::string("<algo name=\"mine\" nchannels=\"1\" nchunksperloop=\"2\" ngpus=\"2\" "
+                    "coll=\"allreduce\" proto=\"LL\" inplace=\"1\"") +
+            attribute + ">" + kRanksOfRing)));
+    EXPECT_EQ(library.fault().to_string(), "ok");
+    return library.loaded()[0]->loaded->dialect;
+  };
+  EXPECT_EQ(dialect_of(""), XmlDialect::Msccl);                  // bytes of gathers and broadcasts
+  EXPECT_EQ(dialect_of(" outofplace=\"1\""), XmlDialect::Mccl);  // elements
 }
 
 TEST(ProgramLibrary, NotesThatRanksWouldDifferInBits) {

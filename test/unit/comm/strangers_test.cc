@@ -274,7 +274,7 @@ TEST(Strangers, AreTurnedAwayCountedAndToldOfWhileTheJobGoesOn) {
     if (number == kConnections / 10) resident_before = resident_kib();
     ASSERT_TRUE(flood.connect(number % 8)) << "connection " << number;
   }
-  const long growth_kib = resident_kib() - resident_before;
+  [[maybe_unused]] const long growth_kib = resident_kib() - resident_before;
   EXPECT_TRUE(job->wait_for(
       [&](Transport& transport) { return flood.is_all_counted(transport.refusals()); }));
   uint64_t refused = 0;

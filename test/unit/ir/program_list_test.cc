@@ -8,8 +8,8 @@ namespace {
 std::string faults_of(std::string_view text) {
   std::string faults;
   for (const XmlFault& fault : read_program_list(text).faults)
-    faults += std::to_string(fault.line) + ":" + std::to_string(fault.column) + ": " + fault.text +
-              "\n";
+    faults +=
+        std::to_string(fault.line) + ":" + std::to_string(fault.column) + ": " + fault.text + "\n";
   return faults;
 }
 
@@ -27,9 +27,8 @@ TEST(ProgramList, HasWindowsInTheSpellingThatIsReadAndInTheOneThatIsWritten) {
       "<msccl_algos><load path=\"a.xml\" minBytes=\"64\" maxBytes=\"0\" proto=\"Simple\"/>"
       "</msccl_algos>");
   EXPECT_TRUE(written.has_written_spelling);
-  EXPECT_EQ(written.entries,
-            (std::vector<ProgramListEntry>{
-                {"a.xml", 64, ProgramUse::kEndless, ProgramProtocol::Simple}}));
+  EXPECT_EQ(written.entries, (std::vector<ProgramListEntry>{
+                                 {"a.xml", 64, ProgramUse::kEndless, ProgramProtocol::Simple}}));
 }
 
 TEST(ProgramList, NamesEveryFaultWithItsPlace) {

@@ -159,20 +159,22 @@ TEST_P(LoadedRule, KeepsAProgramOutOrLetsItIn) {
 }
 
 PlannerSettings in_lab(const char* algo, const char* protocols = "", bool is_canonical = false) {
-  return {.algo = algo,
-          .is_canonical = is_canonical,
-          .protocols = protocols,
-          .topology_name = "lab"};
+  return {
+      .algo = algo, .is_canonical = is_canonical, .protocols = protocols, .topology_name = "lab"};
 }
 
 INSTANTIATE_TEST_SUITE_P(
     LoadedSelection, LoadedRule,
     testing::Values(
         RuleCase{"", in_lab(""), "", ""},
-        RuleCase{"topology", {}, "it is for topology \"lab\", and MCCL_TOPOLOGY names none",
+        RuleCase{"topology",
+                 {},
+                 "it is for topology \"lab\", and MCCL_TOPOLOGY names none",
                  "MCCL_TOPOLOGY=lab"},
-        RuleCase{"topology", {.topology_name = "hall"},
-                 "it is for topology \"lab\", this one is \"hall\"", "MCCL_TOPOLOGY=lab"},
+        RuleCase{"topology",
+                 {.topology_name = "hall"},
+                 "it is for topology \"lab\", this one is \"hall\"",
+                 "MCCL_TOPOLOGY=lab"},
         RuleCase{"protocol", in_lab("", "simple"), "its protocol is LL, MCCL_PROTO is simple",
                  "a MCCL_PROTO that admits LL"},
         RuleCase{"protocol", in_lab("", "^ll"), "its protocol is LL, MCCL_PROTO is ^ll",

@@ -96,8 +96,7 @@ TEST(PlanTableText, ReportsTheLineAndTheFaultOfASetting) {
             "all_reduce_ring, all_reduce_recursive_doubling, all_reduce_all_pairs, "
             "all_gather_ring");
   EXPECT_EQ(fault("strict 0", "strict 2"), "plan table line 9: strict is 2, allowed are 0 to 1");
-  EXPECT_EQ(fault("canonical 0\n", ""),
-            "plan table line 10: \"fit\" where \"canonical\" belongs");
+  EXPECT_EQ(fault("canonical 0\n", ""), "plan table line 10: \"fit\" where \"canonical\" belongs");
 }
 
 TEST(PlanTableText, ReportsTheFaultOfTheSwitches) {

@@ -85,10 +85,16 @@ TEST(ProgramFit, AnAllToAllHasNoInPlaceForm) {
 TEST(ProgramFit, AveragesAreNoOperationOfTheOriginal) {
   const LoadedProgram loaded = of(Collective::AllReduce, 1, XmlDialect::Msccl);
   EXPECT_EQ(rule(loaded, {.op = ReduceOp::Avg}, kStrict), FitRule::ReductionOp);
+  EXPECT_EQ(rule(loaded, {.op = ReduceOp::BitOr}, kStrict), FitRule::ReductionOp);
+  EXPECT_EQ(rule(loaded, {.op = ReduceOp::BitOr}, kAuto), FitRule::Fits);
+  for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Product, ReduceOp::Min, ReduceOp::Max})
+    EXPECT_EQ(rule(loaded, {.op = op}, kStrict), FitRule::Fits);
+  EXPECT_EQ(describe_fit(FitRule::ReductionOp, loaded, {.op = ReduceOp::Avg}).reason,
+            "MCCL_ALGO_FIT=strict, and avg is no operation of MSCCL");
   EXPECT_TRUE(find_fit(loaded, {.op = ReduceOp::Avg}, kAuto).averages);
-  EXPECT_FALSE(find_fit(of(Collective::AllGather, 1, XmlDialect::Msccl), {.op = ReduceOp::Avg},
-                        kAuto)
-                   .averages);
+  EXPECT_FALSE(
+      find_fit(of(Collective::AllGather, 1, XmlDialect::Msccl), {.op = ReduceOp::Avg}, kAuto)
+          .averages);
 }
 
 TEST(ProgramFit, UnequalBlocksAreServedUnlessStrict) {

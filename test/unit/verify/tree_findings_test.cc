@@ -44,6 +44,26 @@ TEST(Trees, RefusesRanksThatReduceInDifferentOrder) {
   std::swap(steps_of(program, 1, 0)[1].sources[0], steps_of(program, 1, 0)[1].sources[2]);
   EXPECT_EQ(refusal(program),
             "trees: output[0] is fold(0, 1, 2) on rank 0 and fold(0, 2, 1) on rank 1\n");
+  // Noted instead, where the asker can refuse the calls in which it shows.
+  const Verdict noted = verify(program, RankTrees::MayDiffer);
+  EXPECT_TRUE(noted.is_proven()) << noted.to_string();
+  EXPECT_FALSE(noted.proof.is_bitwise_equal);
+  std::swap(steps_of(program, 1, 0)[1].sources[0], steps_of(program, 1, 0)[1].sources[2]);
+  EXPECT_TRUE(verify(program, RankTrees::MayDiffer).proof.is_bitwise_equal);
+}
+
+TEST(Trees, TellsWhatComputesWronglyFromWhatMustNotRun) {
+  Program wrong = make_binomial_broadcast(2);
+  wrong.ranks[1].lanes[0].steps[0].destinations[0].buffer = Buffer::Scratch;
+  wrong.ranks[1].scratch_chunk_count = 1;
+  const Verdict verdict = verify(wrong);
+  EXPECT_TRUE(verdict.computes_wrongly()) << verdict.to_string();
+  EXPECT_EQ(verdict.proof.steps.size(), 2u);
+  EXPECT_FALSE(verify(make_binomial_broadcast(2)).computes_wrongly());
+  Program stuck = make_binomial_broadcast(2);
+  stuck.ranks[0].lanes.clear();
+  EXPECT_FALSE(verify(stuck).is_proven());
+  EXPECT_FALSE(verify(stuck).computes_wrongly());
 }
 
 TEST(Trees, RefusesValuesThatDependOnTheAliasing) {
