@@ -17,13 +17,14 @@
 #include "perf/perf_verb.h"
 #include "plan/plan_verb.h"
 #include "simulate/simulate_verb.h"
+#include "tune/tune_verb.h"
 #include "verb/command.h"
 
 namespace {
 
-constexpr std::array kVerbs = {&mccl::kDoctorVerb, &mccl::kDumpVerb,    &mccl::kEnvVerb,
-                               &mccl::kFitVerb,    &mccl::kOverlapVerb, &mccl::kPerfVerb,
-                               &mccl::kPlanVerb,   &mccl::kSimulateVerb};
+constexpr std::array kVerbs = {&mccl::kDoctorVerb, &mccl::kDumpVerb,     &mccl::kEnvVerb,
+                               &mccl::kFitVerb,    &mccl::kOverlapVerb,  &mccl::kPerfVerb,
+                               &mccl::kPlanVerb,   &mccl::kSimulateVerb, &mccl::kTuneVerb};
 
 // Beside this program, as in an environment that is not activated, else along the PATH. Returns
 // only when there is nothing to run.

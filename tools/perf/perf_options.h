@@ -51,6 +51,7 @@ struct PerfOptions {
   int warmup_count = 0;
   int cycle_count = 0;
   bool is_checked = false;
+  bool is_in_place_only = false;  // no out-of-place column, unless there is no other
   std::vector<DataType> dtypes;
   std::vector<ReduceOp> ops;  // one, which is not looked at, of a collective that reduces nothing
   int root = 0;

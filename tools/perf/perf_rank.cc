@@ -176,11 +176,11 @@ class PerfRank {
     return Status::ok();
   }
 
-  Status run_cycle() {
+  Status run_cycle(const std::vector<int64_t>& sizes) {
     for (const DataType dtype : options_.dtypes)
       for (const ReduceOp op : options_.ops) {
         if (is_reducing(options_.collective) && !is_reduction_defined(dtype, op)) continue;
-        for (const int64_t bytes : options_.sizes) MCCL_RETURN_IF_ERROR(run_size(dtype, op, bytes));
+        for (const int64_t bytes : sizes) MCCL_RETURN_IF_ERROR(run_size(dtype, op, bytes));
       }
     return Status::ok();
   }
@@ -215,24 +215,21 @@ class PerfRank {
                     .rank_count = place_.rank_count,
                     .is_in_place = false,
                     .layout = layout_of(options_.collective, bytes, place_.rank_count, dtype)};
-    Result<std::vector<PerfFigures>> apart = measure(shape);
-    if (!apart.is_ok()) return apart.status();
+    std::vector<PerfFigures> apart;
     std::vector<PerfFigures> together;
-    if (can_be_in_place(options_.collective)) {
-      shape.is_in_place = true;
-      Result<std::vector<PerfFigures>> measured = measure(shape);
-      if (!measured.is_ok()) return measured.status();
-      together = std::move(measured).value();
-    }
+    const bool is_in_place = can_be_in_place(options_.collective);
+    if (!is_in_place || !options_.is_in_place_only) MCCL_RETURN_IF_ERROR(measure(shape, apart));
+    shape.is_in_place = is_in_place;
+    if (is_in_place) MCCL_RETURN_IF_ERROR(measure(shape, together));
     for (size_t index = 0; index < contenders_.size(); ++index) {
       PerfLine line{.bytes = shape.layout.bytes,
                     .count = shape.layout.count,
                     .dtype = dtype,
                     .root = is_rooted(options_.collective) ? options_.root : -1,
                     .algo = options_.algos[index],
-                    .out_of_place = std::move(apart.value()[index]),
                     .calls = int64_t{options_.iteration_count} * options_.aggregate_count};
       if (is_reducing(options_.collective)) line.op = op;
+      if (!apart.empty()) line.out_of_place = std::move(apart[index]);
       if (!together.empty()) line.in_place = std::move(together[index]);
       if (listener_.add_line) listener_.add_line(line);
       if (options_.cycle_count != 0) outcome_.lines.push_back(std::move(line));
@@ -241,9 +238,9 @@ class PerfRank {
   }
 
   // All iterations of one size, one column group; by contender.
-  Result<std::vector<PerfFigures>> measure(const CallShape& shape) {
+  Status measure(const CallShape& shape, std::vector<PerfFigures>& figures) {
     PerfCall call(shape, input_.get(), output_.get());
-    std::vector<PerfFigures> figures(contenders_.size());
+    figures.resize(contenders_.size());
     for (int round = 0; round < options_.warmup_count; ++round)
       for (Contender& contender : contenders_)
         MCCL_RETURN_IF_ERROR(wait_for(call.post(contender.communicator(), {.will_wait = true})));
@@ -260,7 +257,7 @@ class PerfRank {
           served_since(before[index], contenders_[index].communicator().stats());
       MCCL_RETURN_IF_ERROR(combine(figures[index]));
     }
-    return figures;
+    return Status::ok();
   }
 
   Status measure_once(PerfCall& call, Contender& contender, PerfFigures& figures) {
@@ -340,7 +337,12 @@ Result<PerfOutcome> run_perf_rank(const PerfOptions& options, const PerfPlace& p
   MCCL_RETURN_IF_ERROR(rank.allocate_buffers());
   MCCL_RETURN_IF_ERROR(rank.meet(store));
   for (int64_t cycle = 0; options.cycle_count == 0 || cycle < options.cycle_count; ++cycle)
-    MCCL_RETURN_IF_ERROR(rank.run_cycle());
+    MCCL_RETURN_IF_ERROR(rank.run_cycle(options.sizes));
+  while (listener.choose_sizes) {
+    const std::vector<int64_t> sizes = listener.choose_sizes(rank.outcome().lines);
+    if (sizes.empty()) break;
+    MCCL_RETURN_IF_ERROR(rank.run_cycle(sizes));
+  }
   return std::move(rank.outcome());
 }
 

@@ -25,6 +25,9 @@ struct PerfPlace {
 struct PerfListener {
   std::function<void(const std::vector<RankLine>& ranks)> begin = {};
   std::function<void(const PerfLine& line)> add_line = {};
+  // After all of -N cycles: sizes to measure once more, none when it is enough. No larger than the
+  // largest of the options. What it is given is the same on every rank, and so must be the answer.
+  std::function<std::vector<int64_t>(const std::vector<PerfLine>& lines)> choose_sizes = {};
 };
 
 struct PerfOutcome {

@@ -10,17 +10,12 @@
 #include <ostream>
 
 #include "base/config.h"
-#include "mccl/rendezvous.h"
-#include "perf/launcher.h"
-#include "perf/local_ranks.h"
 #include "perf/perf_options.h"
-#include "perf/perf_rank.h"
+#include "perf/perf_session.h"
 #include "perf/perf_table.h"
 
 namespace mccl {
 namespace {
-
-constexpr int kLocalRanksDefault = 2;
 
 // Flags of nccl-tests that have no meaning without a GPU, or none here.
 constexpr std::array kIdleFlags = {
@@ -98,66 +93,6 @@ ExitCode conclude(const Request& request, const PerfOutcome& outcome, Terminal& 
   return verdict_of(summary);
 }
 
-ExitCode run_launched(const Request& request, const LaunchPlace& launch, Terminal& terminal) {
-  const Result<Config> config = parse_config(request.settings, nullptr);
-  if (!config.is_ok()) return report(terminal, "perf", config.status());
-  const Result<std::shared_ptr<Store>> store =
-      make_tcp_store(launch.host, launch.port, launch.rank == 0, config.value().timeout_ns);
-  if (!store.is_ok()) return report(terminal, "perf", store.status());
-  const PerfPlace place{.rank = launch.rank,
-                        .rank_count = launch.rank_count,
-                        .master_address = launch.host,
-                        .settings = request.settings};
-  int rank_count = launch.rank_count;
-  const bool is_printing = launch.rank == 0;
-  const PerfListener listener =
-      is_printing ? listener_of(request, terminal, rank_count) : PerfListener{};
-  const Result<PerfOutcome> outcome =
-      run_perf_rank(request.options, place, *store.value(), listener);
-  if (!outcome.is_ok()) return report(terminal, "perf", outcome.status());
-  return conclude(request, outcome.value(), terminal, is_printing);
-}
-
-Result<PerfOutcome> run_local_rank(const Request& request, int rank, int rank_count, int port,
-                                   const std::function<bool()>& interrupted,
-                                   const PerfListener& listener) {
-  // The server is there before any rank learns its port.
-  constexpr int64_t kConnectNs = 60'000'000'000;
-  const Result<std::shared_ptr<Store>> store = make_tcp_store(kLocalHost, port, false, kConnectNs);
-  if (!store.is_ok()) return store.status();
-  const PerfPlace place{.rank = rank,
-                        .rank_count = rank_count,
-                        .master_address = kLocalHost,
-                        .settings = request.settings,
-                        .interrupted = interrupted};
-  return run_perf_rank(request.options, place, *store.value(), listener);
-}
-
-ExitCode run_local(const Request& request, Terminal& terminal) {
-  const int wanted =
-      request.options.rank_count > 0 ? request.options.rank_count : kLocalRanksDefault;
-  Result<std::unique_ptr<LocalRanks>> ranks = LocalRanks::start(
-      wanted, [&](int rank, int port, const std::function<bool()>& interrupted) -> Status {
-        return run_local_rank(request, rank, wanted, port, interrupted, {}).status();
-      });
-  if (!ranks.is_ok()) return report(terminal, "perf", ranks.status());
-  int rank_count = wanted;
-  const Result<PerfOutcome> outcome = run_local_rank(
-      request, 0, wanted, ranks.value()->port(), [&] { return ranks.value()->has_failed(); },
-      listener_of(request, terminal, rank_count));
-  if (outcome.is_ok()) {
-    const Status others = ranks.value()->finish();
-    if (!others.is_ok()) return report(terminal, "perf", others);
-    return conclude(request, outcome.value(), terminal, true);
-  }
-  // Aborted: another rank's error, which it can tell better.
-  if (outcome.status().code() == StatusCode::Aborted) {
-    const Status others = ranks.value()->finish();
-    if (!others.is_ok()) return report(terminal, "perf", others);
-  }
-  return report(terminal, "perf", outcome.status());
-}
-
 ExitCode run(const PerfWords& words, const std::string& output_file, Terminal& terminal) {
   Result<PerfOptions> options = read_perf_options(words);
   if (!options.is_ok()) return report(terminal, "perf", options.status());
@@ -167,18 +102,18 @@ ExitCode run(const PerfWords& words, const std::string& output_file, Terminal& t
                   .output_file = output_file};
   const Status read = read_test_variables(request);
   if (!read.is_ok()) return report(terminal, "perf", read);
-  const Result<std::optional<LaunchPlace>> launch = find_launch_place(read_launch_environment());
-  if (!launch.is_ok()) return report(terminal, "perf", launch.status());
-  if (launch.value() && request.options.rank_count > 0)
-    request.options.notices.push_back(
-        fmt::format("{} says that there are {} ranks: --ranks, -t "
-                    "and -g have no effect",
-                    launch.value()->launcher, launch.value()->rank_count));
-  if (!launch.value() || launch.value()->rank == 0)
+  const Result<PerfSeat> seat = find_perf_seat(request.options, read_launch_environment());
+  if (!seat.is_ok()) return report(terminal, "perf", seat.status());
+  if (seat.value().is_printing())
     for (const std::string& notice : request.options.notices)
       terminal.err << "mccl perf: " << notice << "\n";
-  return launch.value() ? run_launched(request, *launch.value(), terminal)
-                        : run_local(request, terminal);
+  int rank_count = seat.value().rank_count;
+  const PerfListener listener =
+      seat.value().is_printing() ? listener_of(request, terminal, rank_count) : PerfListener{};
+  const Result<PerfOutcome> outcome =
+      run_perf_session(request.options, request.settings, seat.value(), listener, {});
+  if (!outcome.is_ok()) return report(terminal, "perf", outcome.status());
+  return conclude(request, outcome.value(), terminal, seat.value().is_printing());
 }
 
 struct Options {

@@ -7,6 +7,7 @@
 
 #include "perf/local_ranks.h"
 #include "perf/perf_verb.h"
+#include "tune/tune_verb.h"
 #include "verb/command.h"
 
 namespace mccl {
@@ -19,12 +20,12 @@ struct Ran {
   nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
-Ran run(std::vector<std::string> arguments) {
+Ran run(std::vector<std::string> arguments, const Verb& verb = kPerfVerb) {
   std::ostringstream out;
   std::ostringstream err;
   Terminal terminal{.out = out, .err = err};
-  constexpr std::array kVerbs = {&kPerfVerb};
-  arguments.insert(arguments.begin(), "perf");
+  const std::array kVerbs = {&verb};
+  arguments.insert(arguments.begin(), std::string(verb.name));
   const ExitCode code =
       run_command({.verbs = kVerbs, .version = "0", .run_program = {}}, arguments, terminal);
   return {code, out.str(), err.str()};
@@ -146,6 +147,33 @@ TEST(PerfRun, RefusesBeforeAnythingRuns) {
   const Ran root = run({"broadcast", "-b", "64", "-e", "64", "-r", "2"});
   EXPECT_EQ(root.code, ExitCode::Usage);
   EXPECT_EQ(root.err, "mccl perf: -r 2: there are ranks 0 to 1\n");
+}
+
+// Which side is faster where is this machine's business; that a border or none is told is not.
+TEST(TuneRun, SweepsTwoProgramsOnLiveRanks) {
+  const Ran ran = run({"all_reduce", "--algo", "ring", "--algo", "recursive_doubling", "-b", "1K",
+                       "-e", "16K", "-n", "2", "--json"},
+                      kTuneVerb);
+  const auto json = ran.json();
+  EXPECT_EQ(json["kind"], "measured");
+  ASSERT_GE(json["sizes"].size(), 5u);
+  EXPECT_EQ(json["sizes"][0]["bytes"], 1024);
+  EXPECT_EQ(json["sizes"].back()["bytes"], 16'384);
+  EXPECT_EQ(ran.code, json["crossover"].is_null() ? ExitCode::No : ExitCode::Ok) << ran.err;
+  // With a border the sizes around it follow.
+  if (!json["crossover"].is_null()) {
+    EXPECT_GT(json["sizes"].size(), 5u);
+  }
+}
+
+TEST(TuneRun, RefusesWithWhatIsNeeded) {
+  EXPECT_EQ(run({"all_reduce", "--algo", "ring"}, kTuneVerb).err,
+            "mccl tune: --algo is needed twice: which two programs?\n");
+  EXPECT_EQ(run({"all_reduce", "--algo", "ring", "--algo", "tree", "-b", "64"}, kTuneVerb).err,
+            "mccl tune: -b 64 -e 16M: -b is at least 128 bytes, and -e four times that\n");
+  EXPECT_EQ(
+      run({"all_reduce", "--algo", "ring", "--algo", "tree", "--out", "x.xml"}, kTuneVerb).err,
+      "mccl tune: --out is where the file of --window goes: give both\n");
 }
 
 TEST(LocalRanks, TellTheErrorOfTheFirstThatFails) {
