@@ -56,7 +56,7 @@ def run_json(*arguments: object, **options: object) -> dict:
 
 def test_version_and_help_are_results():
     assert run("--version") == ("mccl 0.1.0\n", "")
-    for verb in ("dump", "env", "fit", "perf", "plan", "simulate"):
+    for verb in ("dump", "env", "fit", "perf", "plan", "simulate", "tune"):
         out, err = run(verb, "-h")
         assert f"Example:\n  mccl {verb} " in out
         assert err == ""

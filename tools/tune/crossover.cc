@@ -64,23 +64,29 @@ Split find_split(std::span<const RatioPoint> points) {
 std::optional<MeasuredCrossover> find_crossover(std::span<const RatioPoint> points) {
   const Split split = find_split(points);
   if (split.below == 0 || split.below == points.size()) return std::nullopt;
-  MeasuredCrossover crossover{.is_first_small = split.is_first_small,
-                              .below_bytes = points[split.below - 1].bytes,
-                              .above_bytes = points[split.below].bytes};
-  const double middle = std::sqrt(static_cast<double>(crossover.below_bytes) *
-                                  static_cast<double>(crossover.above_bytes));
-  crossover.bytes = middle;
+  const double middle = std::sqrt(static_cast<double>(points[split.below - 1].bytes) *
+                                  static_cast<double>(points[split.below].bytes));
+  MeasuredCrossover crossover{.is_first_small = split.is_first_small, .bytes = middle};
   std::vector<RatioPoint> near;
   for (const RatioPoint& point : points) {
     const auto bytes = static_cast<double>(point.bytes);
     if (bytes >= middle / kReach && bytes <= middle * kReach) near.push_back(point);
   }
-  if (near.size() < kLinePointsMin) return crossover;
-  const std::optional<double> root = root_of_line(near);
-  // A line that crosses outside of what it was laid through says nothing.
-  if (root && *root >= std::log(static_cast<double>(near.front().bytes)) &&
-      *root <= std::log(static_cast<double>(near.back().bytes)))
-    crossover.bytes = std::exp(*root);
+  if (near.size() >= kLinePointsMin) {
+    const std::optional<double> root = root_of_line(near);
+    // A line that crosses outside of what it was laid through says nothing.
+    if (root && *root >= std::log(static_cast<double>(near.front().bytes)) &&
+        *root <= std::log(static_cast<double>(near.back().bytes)))
+      crossover.bytes = std::exp(*root);
+  }
+  for (const RatioPoint& point : points) {
+    if (static_cast<double>(point.bytes) <= crossover.bytes) {
+      crossover.below_bytes = point.bytes;
+    } else {
+      crossover.above_bytes = point.bytes;
+      break;
+    }
+  }
   return crossover;
 }
 

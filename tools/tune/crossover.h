@@ -21,7 +21,7 @@ struct RatioPoint {
 struct MeasuredCrossover {
   bool is_first_small = true;  // the first is faster below `bytes`, the other from there on
   double bytes = 0;
-  // The sizes that were measured on both sides of it.
+  // The nearest sizes that were measured on both sides of it.
   int64_t below_bytes = 0;
   int64_t above_bytes = 0;
 };

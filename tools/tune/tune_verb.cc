@@ -18,6 +18,9 @@ namespace mccl {
 namespace {
 
 constexpr int kCloserSizes = 25;
+// What drifts with time falls on all of them.
+constexpr int kCloserPasses = 2;
+constexpr int kRoundsDefault = 50;
 // The dense sweep: sizes 5 % apart.
 constexpr double kDenseStep = 1.05;
 constexpr int kSizesMax = 1000;
@@ -77,7 +80,11 @@ ChooseSizes steering_of(const Request& request, bool is_dense) {
   return [coarse_count = request.coarse_count,
           unit = kUnitBytes * request.seat.rank_count](const std::vector<PerfLine>& lines) {
     if (lines.size() != 2 * coarse_count) return std::vector<int64_t>();
-    return closer_sizes(ratio_points(lines, 0), kCloserSizes, unit);
+    const std::vector<int64_t> pass = closer_sizes(ratio_points(lines, 0), kCloserSizes, unit);
+    std::vector<int64_t> sizes;
+    for (int index = 0; index < kCloserPasses; ++index)
+      sizes.insert(sizes.end(), pass.begin(), pass.end());
+    return sizes;
   };
 }
 
@@ -157,6 +164,7 @@ VerbRun declare(CLI::App& app) {
   PerfWords& words = options->words;
   words.min_bytes = "4K";
   words.max_bytes = "16M";
+  words.iteration_count = kRoundsDefault;
   app.add_option("collective", words.collective, "all_reduce, all_gather, ...")->required();
   app.add_option("--algo", words.algos, "Twice: the two programs, as MCCL_ALGO names them")
       ->delimiter('\0')
@@ -165,7 +173,7 @@ VerbRun declare(CLI::App& app) {
   app.add_option("--ranks", words.rank_count, "Processes on this machine (default 2)");
   app.add_option("-b,--minbytes", words.min_bytes, "Smallest size (default 4K)");
   app.add_option("-e,--maxbytes", words.max_bytes, "Largest size (default 16M)");
-  app.add_option("-n,--iters", words.iteration_count, "Rounds of a size (default 20)");
+  app.add_option("-n,--iters", words.iteration_count, "Rounds of a size (default 50)");
   app.add_option("-w,--warmup_iters", words.warmup_count, "Calls before (default 1)");
   app.add_option("-o,--op", words.op, "sum (default), prod, min, max or avg");
   app.add_option("-d,--datatype", words.dtype, "float (default), half, int32, ...");
