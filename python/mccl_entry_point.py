@@ -7,8 +7,25 @@ keeps what went wrong instead of raising it. `import mccl` calls `register` too.
 
 from __future__ import annotations
 
+import contextlib
+import sys
+
 # Why the last registration failed; None when it did not.
 failure: Exception | None = None
+
+
+_is_postponed = False
+
+
+@contextlib.contextmanager
+def postponed():
+    """Where `import mccl` does not import torch for the back end's sake: torch will call later."""
+    global _is_postponed
+    _is_postponed = "torch" not in sys.modules
+    try:
+        yield
+    finally:
+        _is_postponed = False
 
 
 def _own_package():
@@ -36,6 +53,8 @@ def _create_backend(options, backend_options=None):
 def register() -> None:
     """Makes `torch.distributed.init_process_group("mccl")` work. Safe to repeat; never raises."""
     global failure
+    if _is_postponed:
+        return
     try:
         from torch.distributed import Backend, is_available
 

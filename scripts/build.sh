@@ -26,14 +26,14 @@ cmake --build "$TREE" ${1:+--target "$@"} || {
 
 if [ "$has_plugin" = OFF ]; then exit 0; fi
 stamp=$TREE/.package_installed
-inputs=(pyproject.toml CMakeLists.txt cmake include src python plugins tools)
+inputs=(pyproject.toml CMakeLists.txt cmake include src python plugins bindings tools)
 if [ ! -f "$stamp" ] || [ ! -d .venv/lib/python3*/site-packages/mccl ] || [ ! -x .venv/bin/mccl ] ||
    [ -n "$(find "${inputs[@]}" -newer "$stamp" ! -path '*/__pycache__*' -print -quit)" ]; then
   touch "$stamp.next"
   # The tree is the one built above, so this only installs; its options must stay as they are.
   "$PYTHON" -m pip install --quiet --no-build-isolation --no-deps --force-reinstall . \
     --config-settings=build-dir="$TREE" \
-    --config-settings="build.targets=mccl_torch;mccl_command" \
+    --config-settings="build.targets=mccl_torch;mccl_language;mccl_command" \
     --config-settings=cmake.define.MCCL_BUILD_TESTS=ON \
     --config-settings=cmake.define.MCCL_BUILD_BENCH=ON \
     --config-settings=cmake.define.MCCL_WERROR=ON \

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 PACKAGES=(
   cmake ninja-build ccache g++ make pkg-config
-  python3-venv python3-dev
+  python3-venv python3-dev pybind11-dev
   libhwy-dev libfmt-dev libspdlog-dev libpugixml-dev libcli11-dev nlohmann-json3-dev
   libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev

@@ -50,6 +50,17 @@ struct SourceLine {
   }
 };
 
+// Which chunks an instance has (ProgramBuilder::set_instances). What a collective computes is the
+// same under both, but a span over several chunks stays one span only under Blocks, and one over
+// several blocks under neither; lower() takes the other one where that keeps more spans whole.
+enum class InstanceLayout : uint8_t {
+  Interleaved,  // chunk c of instance i is chunk c * instances + i
+  Blocks,       // instance i has the i-th part of every block
+};
+
+// The statement that each step comes from: [rank][lane][step].
+using StepLines = std::vector<std::vector<std::vector<SourceLine>>>;
+
 // Records statements. Not thread-safe. Faults (a rank or index out of range, overlapping operands,
 // reading a place never written) are collected with the author's line and all reported by lower().
 class ProgramBuilder {
@@ -84,18 +95,25 @@ class ProgramBuilder {
   // For tests and for bisecting a wrong program: false keeps every receive, reduce and send apart.
   void set_fusion(bool is_on);
 
+  // The program `count` times side by side, each copy on lanes, channels and chunks of its own:
+  // lane l becomes lanes l * count + i, channel c of copy i is i * (channels of one) + c, and the
+  // program has `count` times the chunks. Requires count >= 1.
+  void set_instances(int count, InstanceLayout layout = InstanceLayout::Interleaved);
+
+  // Waits of a lane's local reduces before its first one, so that a runtime which chains
+  // neighbouring reduces may do so; not where the program could then stop (default: off).
+  void set_early_waits(bool is_on);
+
   // The lowered program: deterministic, the same statements give the same program. InvalidArgument
   // with every fault, one per line, "file:line: text". May be called once.
   Result<Program> lower();
+
+  // Of the program that lower() returned; empty before. The files' names are the caller's.
+  const StepLines& step_lines() const;
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// `instances` disjoint copies of a program: chunk c becomes chunks c*instances .. +instances-1,
-// each copy on channels of its own. Plans of built-ins have instances as a parameter instead; this
-// is for programs that are written out.
-Result<Program> replicate(const Program& program, int instances);
 
 }  // namespace mccl

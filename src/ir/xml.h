@@ -46,11 +46,33 @@ struct XmlFault {
   std::string text;
 };
 
+// Where a program's parts stand in its text: bytes from the start to the element.
+struct XmlLaneOffsets {
+  uint32_t lane = 0;
+  std::vector<uint32_t> steps;
+};
+struct XmlRankOffsets {
+  uint32_t rank = 0;
+  std::vector<XmlLaneOffsets> lanes;
+};
+
+// Line and column, 1-based, column in bytes.
+struct XmlPosition {
+  int line = 1;
+  int column = 1;
+  auto operator<=>(const XmlPosition&) const = default;
+};
+XmlPosition find_position(std::string_view text, size_t offset);
+
 struct XmlReadResult {
   Program program;  // valid only when there are no faults
   ProgramUse use;
   XmlDialect dialect = XmlDialect::Mccl;
   std::vector<XmlFault> faults;  // in document order
+  size_t root_offset = 0;
+  std::vector<XmlRankOffsets> offsets;  // empty when there are faults
+  // Of a rank, lane or step, -1 where something larger is meant: its root for the program.
+  size_t offset_of(int rank, int lane, int step) const;
   bool is_ok() const { return faults.empty(); }
   // "name:line:column: text", one fault per line.
   std::string to_string(std::string_view file_name) const;

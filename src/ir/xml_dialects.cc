@@ -1,5 +1,6 @@
 #include "ir/xml_dialects.h"
 
+#include <algorithm>
 #include <array>
 
 namespace mccl {
@@ -14,6 +15,8 @@ const char* mccl_attribute(XmlField field) {
       return "chunks";
     case XmlField::Claims:
       return "in_place";
+    case XmlField::Outputs:
+      return "outputs";
     case XmlField::Scratch:
       return "scratch_chunks";
     case XmlField::Send:
@@ -47,6 +50,8 @@ const char* msccl_attribute(XmlField field) {
       return "nchunksperloop";
     case XmlField::Claims:
       return "inplace";
+    case XmlField::Outputs:
+      return "outputs";
     case XmlField::Scratch:
       return "s_chunks";
     case XmlField::Send:
@@ -69,6 +74,59 @@ const char* msccl_attribute(XmlField field) {
       return "deps";
   }
   return "";
+}
+
+std::string write_outputs(const CustomRank& promise) {
+  std::string text;
+  for (const std::vector<Contribution>& wanted : promise.outputs) {
+    if (!text.empty()) text += ' ';
+    if (wanted.empty()) text += '-';
+    for (size_t part = 0; part < wanted.size(); ++part)
+      text += (part > 0 ? "+" : "") + std::to_string(wanted[part].rank) + ":" +
+              std::to_string(wanted[part].index);
+  }
+  return text;
+}
+
+namespace {
+
+// "0:1", both numbers below any limit on ranks and chunks.
+std::optional<Contribution> parse_contribution(std::string_view word) {
+  const size_t colon = word.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const std::optional<int64_t> rank = parse_decimal(word.substr(0, colon));
+  const std::optional<int64_t> index = parse_decimal(word.substr(colon + 1));
+  if (!rank || !index || *rank < 0 || *index < 0 || *rank >= kXmlRanksMax ||
+      *index >= kXmlChunksMax)
+    return std::nullopt;
+  return Contribution{static_cast<int>(*rank), static_cast<int>(*index)};
+}
+
+// "-", or contributions joined by "+".
+std::optional<std::vector<Contribution>> parse_promise(std::string_view word) {
+  std::vector<Contribution> wanted;
+  if (word == "-") return wanted;
+  for (size_t begin = 0; begin <= word.size();) {
+    const size_t end = std::min(word.find('+', begin), word.size());
+    const std::optional<Contribution> part = parse_contribution(word.substr(begin, end - begin));
+    if (!part) return std::nullopt;
+    wanted.push_back(*part);
+    begin = end + 1;
+  }
+  return wanted;
+}
+
+}  // namespace
+
+void read_outputs(XmlDocument* document, pugi::xml_node element, CustomRank* promise) {
+  for_each_word(element.attribute("outputs").value(), [&](std::string_view word) {
+    std::optional<std::vector<Contribution>> wanted = parse_promise(word);
+    if (!wanted)
+      document->add_fault(element, "outputs",
+                          quote_attribute("outputs", word) +
+                              " is not a promise; one is -, 0:1 or 0:1+1:1 (rank, input chunk)");
+    promise->outputs.push_back(wanted ? *std::move(wanted) : std::vector<Contribution>());
+  });
 }
 
 char buffer_letter(Buffer buffer) {

@@ -44,6 +44,12 @@ void read_msccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgram
 const char* mccl_attribute(XmlField field);
 const char* msccl_attribute(XmlField field);
 
+// What a custom collective promises a rank, as both dialects say it: a word per output chunk, "-"
+// or contributions joined by "+", as in "0:1 0:2+1:2 -".
+std::string write_outputs(const CustomRank& promise);
+// Reads attribute `outputs` of `element`; every word that is none is a fault.
+void read_outputs(XmlDocument* document, pugi::xml_node element, CustomRank* promise);
+
 // "i", "o", "s" in both dialects.
 char buffer_letter(Buffer buffer);
 std::optional<Buffer> find_buffer(std::string_view letter);

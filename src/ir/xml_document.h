@@ -28,8 +28,11 @@ class XmlDocument {
   // At the attribute's name when the element has it, else at the element.
   void add_fault(pugi::xml_node element, const char* attribute, std::string text);
   void add_fault(pugi::xml_node element, std::string text);
+  void add_fault_at(size_t offset, std::string text);
   // Reading on is pointless: a hostile text must not cost a message per byte.
   bool is_full() const { return faults_.size() >= kXmlFaultsMax; }
+  // Bytes from the start of the text to the element.
+  size_t offset_of(pugi::xml_node node) const;
   // In document order, with lines and columns.
   std::vector<XmlFault> make_faults();
 
@@ -61,9 +64,6 @@ class XmlDocument {
 
   void parse();
   void find_root();
-  void add_fault_at(size_t offset, std::string text);
-  size_t offset_of(pugi::xml_node node) const;
-
   std::string_view text_;
   std::string buffer_;  // the parser works in place, so names point into it
   pugi::xml_document document_;
@@ -71,6 +71,16 @@ class XmlDocument {
   bool ignores_unknown_ = false;
   std::vector<RawFault> faults_;
 };
+
+// Calls `visit` for each word of a list separated by blanks.
+template <typename Visit>
+void for_each_word(std::string_view text, const Visit& visit) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    if (end > 0) visit(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
 
 // The number, saturated, when `text` is a plain decimal number: no sign but one leading minus, no
 // leading zeros, no blanks.

@@ -55,6 +55,7 @@ class MscclDialectReader {
   void read_collective(pugi::xml_node root);
   void read_claims(pugi::xml_node root);
   void read_gpu(pugi::xml_node element);
+  void read_promise(pugi::xml_node element);
   void check_buffer_size(pugi::xml_node element, const char* attribute, Buffer buffer);
   void read_tb(pugi::xml_node element, XmlLaneSource* source);
   void read_step(pugi::xml_node element, int number, XmlLaneSource* source);
@@ -113,15 +114,22 @@ void MscclDialectReader::read_collective(pugi::xml_node root) {
     if (name && *name == spelling) found = collective;
     supported += (supported.empty() ? "" : ", ") + std::string(spelling);
   }
+  if (name && *name == msccl_collective_name(Collective::Custom)) found = Collective::Custom;
   if (name && *name == "reducescatter") found = Collective::ReduceScatter;  // RCCL's spelling
   if (name && !found)
-    document_.add_fault(
-        root, "coll",
-        quote_attribute("coll", *name) + " is not supported; supported: " + supported);
+    document_.add_fault(root, "coll",
+                        quote_attribute("coll", *name) +
+                            " is not supported; supported: " + supported + ", " +
+                            std::string(msccl_collective_name(Collective::Custom)));
   source_.are_sizes_known = found && chunk_count;
   if (!source_.are_sizes_known) return;
   program_.collective = *found;
   program_.chunk_count = *chunk_count;
+  if (found == Collective::Custom) {
+    program_.chunk_count = 1;  // every chunk is a block of its own
+    program_.contract.resize(program_.ranks.size());
+    return;
+  }
   if (!source_.are_ranks_known) return;
   const int ranks = program_.rank_count();
   if (size_block_count(*found, ranks) == 1) return;
@@ -139,7 +147,10 @@ void MscclDialectReader::read_claims(pugi::xml_node root) {
   program_.in_place = in_place.value_or(1) == 1;
   // Without outofplace (microsoft/msccl) a program serves exactly what inplace says.
   program_.out_of_place = in_place.value_or(0) == 0;
-  if (root.attribute("outofplace"))
+  if (program_.collective == Collective::Custom) {
+    program_.in_place = false;  // it has no in-place form; what the attribute says is of no use
+    program_.out_of_place = true;
+  } else if (root.attribute("outofplace"))
     program_.out_of_place = document_.read_int(root, "outofplace", 0, 1).value_or(1) == 1;
 }
 
@@ -148,8 +159,12 @@ void MscclDialectReader::read_gpu(pugi::xml_node element) {
   RankProgram& rank = program_.ranks[static_cast<size_t>(rank_)];
   XmlRankSource& source = source_.ranks[static_cast<size_t>(rank_)];
   source.element = element;
-  check_buffer_size(element, "i_chunks", Buffer::Input);
-  check_buffer_size(element, "o_chunks", Buffer::Output);
+  if (program_.collective == Collective::Custom) {
+    read_promise(element);
+  } else {
+    check_buffer_size(element, "i_chunks", Buffer::Input);
+    check_buffer_size(element, "o_chunks", Buffer::Output);
+  }
   rank.scratch_chunk_count =
       document_.read_int(element, "s_chunks", 0, kXmlChunksMax).value_or(kXmlChunksMax);
   const std::vector<pugi::xml_node> tbs =
@@ -169,6 +184,22 @@ void MscclDialectReader::read_gpu(pugi::xml_node element) {
       refs.erase(std::unique(refs.begin(), refs.end()), refs.end());
     }
   }
+}
+
+// Of a custom collective the sizes are what the file says. What the outputs must hold MSCCL cannot
+// say; `outputs` is ours, and without it nothing is promised.
+void MscclDialectReader::read_promise(pugi::xml_node element) {
+  CustomRank& promise = program_.contract[static_cast<size_t>(rank_)];
+  promise.input_chunk_count =
+      document_.read_int(element, "i_chunks", 0, kXmlChunksMax).value_or(kXmlChunksMax);
+  const std::optional<int> size = document_.read_int(element, "o_chunks", 0, kXmlChunksMax);
+  read_outputs(&document_, element, &promise);
+  const size_t promised = promise.outputs.size();
+  if (size && promised == 0) promise.outputs.resize(static_cast<size_t>(*size));
+  if (size && promised != 0 && promised != static_cast<size_t>(*size))
+    document_.add_fault(element, "outputs",
+                        "outputs promises " + std::to_string(promised) +
+                            " chunks, but o_chunks is " + std::to_string(*size));
 }
 
 void MscclDialectReader::check_buffer_size(pugi::xml_node element, const char* attribute,

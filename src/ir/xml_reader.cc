@@ -18,16 +18,6 @@
 namespace mccl {
 namespace {
 
-// Calls `visit` for each word of a list separated by blanks.
-template <typename Visit>
-void for_each_word(std::string_view text, const Visit& visit) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    if (end > 0) visit(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
-
 // A number of a word: parsed and no more than any limit on chunks, lanes or steps needs.
 std::optional<int> parse_index(std::string_view text) {
   const std::optional<int64_t> number = parse_decimal(text);
@@ -89,14 +79,15 @@ void McclDialectReader::read_header(pugi::xml_node element) {
                 "max_bytes", "protocol", "priority", "topology", "version"});
   if (const auto name = document_.read_text(element, "name")) program_.name = *name;
   if (const auto name = document_.read_text(element, "collective")) {
-    const std::optional<Collective> collective = find_collective(*name);
+    std::optional<Collective> collective = find_collective(*name);
+    if (*name == collective_name(Collective::Custom)) collective = Collective::Custom;
     if (!collective) {
       std::string supported;
       for (const Collective one : all_collectives())
         supported += (supported.empty() ? "" : ", ") + std::string(collective_name(one));
-      document_.add_fault(
-          element, "collective",
-          quote_attribute("collective", *name) + " is not supported; supported: " + supported);
+      document_.add_fault(element, "collective",
+                          quote_attribute("collective", *name) + " is not supported; supported: " +
+                              supported + ", " + std::string(collective_name(Collective::Custom)));
     }
     program_.collective = collective.value_or(Collective::AllReduce);
     source_.are_sizes_known &= collective.has_value();
@@ -121,8 +112,18 @@ std::optional<bool> McclDialectReader::read_bool(pugi::xml_node element, const c
 }
 
 void McclDialectReader::read_rank(pugi::xml_node element) {
-  document_.check_attributes(element, {"id", "scratch_chunks"});
+  const bool is_custom = program_.collective == Collective::Custom;
+  if (is_custom)
+    document_.check_attributes(element, {"id", "input_chunks", "outputs", "scratch_chunks"});
+  else
+    document_.check_attributes(element, {"id", "scratch_chunks"});
   RankProgram& rank_program = program_.ranks.emplace_back();
+  if (is_custom) {
+    CustomRank& promise = program_.contract.emplace_back();
+    promise.input_chunk_count =
+        document_.read_int(element, "input_chunks", 0, kXmlChunksMax).value_or(kXmlChunksMax);
+    read_outputs(&document_, element, &promise);
+  }
   XmlRankSource& rank_source = source_.ranks.emplace_back();
   rank_source.element = element;
   rank_program.scratch_chunk_count =
@@ -247,6 +248,7 @@ void check_structure(XmlDialect dialect, const XmlProgramSource& source, Program
   if (!source.are_sizes_known || !source.are_ranks_known) {
     // Sizes from an unreadable header would condemn every span; these condemn none that is legal.
     program->collective = Collective::AllReduce;
+    program->contract.clear();
     program->chunk_count = kXmlChunksMax;
   }
   const auto attribute = dialect == XmlDialect::Mccl ? mccl_attribute : msccl_attribute;
@@ -254,6 +256,25 @@ void check_structure(XmlDialect dialect, const XmlProgramSource& source, Program
     const pugi::xml_node element = find_element(place, source, document->root());
     if (element) document->add_fault(element, attribute(place.field), std::move(text));
   });
+}
+
+std::vector<XmlRankOffsets> find_offsets(const XmlProgramSource& source,
+                                         const XmlDocument& document) {
+  const auto offset = [&](pugi::xml_node element) {
+    return static_cast<uint32_t>(document.offset_of(element));
+  };
+  std::vector<XmlRankOffsets> offsets;
+  for (const XmlRankSource& rank : source.ranks) {
+    XmlRankOffsets& rank_offsets = offsets.emplace_back();
+    rank_offsets.rank = offset(rank.element);
+    for (const XmlLaneSource& lane : rank.lanes) {
+      XmlLaneOffsets& lane_offsets = rank_offsets.lanes.emplace_back();
+      lane_offsets.lane = offset(lane.element);
+      for (const XmlStepSource& step : lane.steps)
+        lane_offsets.steps.push_back(offset(step.element));
+    }
+  }
+  return offsets;
 }
 
 }  // namespace
@@ -265,9 +286,9 @@ void read_mccl_dialect(XmlDocument* document, XmlReadResult* result, XmlProgramS
 XmlReadResult read_xml(std::string_view text) {
   XmlReadResult result;
   XmlDocument document(text);
+  XmlProgramSource source;
   if (document.root()) {
     const std::string_view name = document.root().name();
-    XmlProgramSource source;
     if (name == "program" || name == "algo") {
       result.dialect = name == "algo" ? XmlDialect::Msccl : XmlDialect::Mccl;
       const auto read = name == "algo" ? read_msccl_dialect : read_mccl_dialect;
@@ -279,11 +300,30 @@ XmlReadResult read_xml(std::string_view text) {
     }
   }
   result.faults = document.make_faults();
-  if (!result.is_ok()) {
+  if (result.is_ok()) {
+    result.root_offset = document.offset_of(document.root());
+    result.offsets = find_offsets(source, document);
+  } else {
     result.program = Program();
     result.use = ProgramUse();
   }
   return result;
+}
+
+size_t XmlReadResult::offset_of(int rank, int lane, int step) const {
+  if (rank < 0) return root_offset;
+  const XmlRankOffsets& in_rank = offsets[static_cast<size_t>(rank)];
+  if (lane < 0) return in_rank.rank;
+  const XmlLaneOffsets& in_lane = in_rank.lanes[static_cast<size_t>(lane)];
+  return step < 0 ? in_lane.lane : in_lane.steps[static_cast<size_t>(step)];
+}
+
+XmlPosition find_position(std::string_view text, size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t newline = before.rfind('\n');
+  const size_t line_start = newline == std::string_view::npos ? 0 : newline + 1;
+  return {static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
+          static_cast<int>(before.size() - line_start) + 1};
 }
 
 std::string XmlReadResult::to_string(std::string_view file_name) const {

@@ -20,6 +20,8 @@ class StructureCheck {
 
  private:
   void check_root();
+  void check_contract();
+  void check_contribution(const Contribution& part, const Contribution* previous);
   void check_largest_buffer(int rank_count);
   void check_lane(const Lane& lane);
   void check_peer(int peer, XmlField field, const char* direction);
@@ -77,8 +79,46 @@ void StructureCheck::check_root() {
     add(XmlField::Chunks, "chunk count " + range_text(program_.chunk_count, 1, kXmlChunksMax));
   else if (rank_count <= kXmlRanksMax)
     check_largest_buffer(static_cast<int>(rank_count));
+  check_contract();
   if (!program_.in_place && !program_.out_of_place)
     add(XmlField::Claims, "the program serves neither in-place nor out-of-place calls");
+}
+
+// The readers give every rank a promise; values made by hand may lack them.
+void StructureCheck::check_contract() {
+  const bool is_custom = program_.collective == Collective::Custom;
+  if (program_.contract.size() != (is_custom ? program_.ranks.size() : 0)) {
+    add(XmlField::Ranks, "the contract is for " + std::to_string(program_.contract.size()) +
+                             " ranks, not " +
+                             std::to_string(is_custom ? program_.ranks.size() : 0));
+    return;
+  }
+  if (is_custom && program_.chunk_count != 1)
+    add(XmlField::Chunks,
+        "a custom collective has 1 chunk per block, not " + std::to_string(program_.chunk_count));
+  if (is_custom && program_.in_place)
+    add(XmlField::Claims, "a custom collective has no in-place form");
+  for (size_t rank = 0; rank < program_.contract.size(); ++rank) {
+    place_.rank = static_cast<int>(rank);
+    const CustomRank& promise = program_.contract[rank];
+    if (promise.input_chunk_count < 0 || promise.input_chunk_count > kXmlChunksMax)
+      add(XmlField::Outputs,
+          "input chunk count " + range_text(promise.input_chunk_count, 0, kXmlChunksMax));
+    for (const std::vector<Contribution>& wanted : promise.outputs)
+      for (size_t part = 0; part < wanted.size(); ++part)
+        check_contribution(wanted[part], part > 0 ? &wanted[part - 1] : nullptr);
+  }
+  place_.rank = -1;
+}
+
+void StructureCheck::check_contribution(const Contribution& part, const Contribution* previous) {
+  const std::string name = std::to_string(part.rank) + ":" + std::to_string(part.index);
+  if (part.rank < 0 || static_cast<size_t>(part.rank) >= program_.contract.size() ||
+      part.index < 0 ||
+      part.index >= program_.contract[static_cast<size_t>(part.rank)].input_chunk_count)
+    add(XmlField::Outputs, "promise " + name + " names no input chunk");
+  else if (previous != nullptr && !(*previous < part))
+    add(XmlField::Outputs, "promise " + name + " is not in ascending order or there twice");
 }
 
 void StructureCheck::check_largest_buffer(int rank_count) {

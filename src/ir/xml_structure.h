@@ -15,7 +15,8 @@ enum class XmlField : uint8_t {
   Name,
   Ranks,
   Chunks,
-  Claims,  // in_place and out_of_place
+  Claims,   // in_place and out_of_place
+  Outputs,  // what a custom collective promises a rank
   Scratch,
   Send,
   Recv,

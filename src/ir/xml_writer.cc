@@ -145,6 +145,11 @@ std::string write_mccl(const Program& program, const ProgramUse& use) {
   for (const RankProgram& rank : program.ranks) {
     xml.begin("rank");
     xml.attribute("id", rank_number++);
+    if (program.collective == Collective::Custom) {
+      const CustomRank& promise = program.contract[static_cast<size_t>(rank_number - 1)];
+      xml.attribute("input_chunks", promise.input_chunk_count);
+      xml.attribute("outputs", write_outputs(promise));
+    }
     xml.attribute("scratch_chunks", rank.scratch_chunk_count);
     if (rank.lanes.empty()) {
       xml.end_without_children();
@@ -338,6 +343,8 @@ std::string write_msccl(const Program& program, const ProgramUse& use) {
     xml.attribute("i_chunks", buffer_chunk_count(program, rank_number, Buffer::Input));
     xml.attribute("o_chunks", buffer_chunk_count(program, rank_number, Buffer::Output));
     xml.attribute("s_chunks", rank.scratch_chunk_count);
+    if (program.collective == Collective::Custom)
+      xml.attribute("outputs", write_outputs(program.contract[static_cast<size_t>(rank_number)]));
     if (rank.lanes.empty()) {
       xml.end_without_children();
       continue;

@@ -7,12 +7,15 @@
 // behind being given, so that no stream ever holds more than one.
 #include "lang/lower.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "lang/channels.h"
 #include "lang/check.h"
 #include "lang/chunk_dag.h"
+#include "lang/early_waits.h"
 #include "lang/fuse.h"
+#include "lang/instances.h"
 #include "lang/lanes.h"
 #include "lang/message_groups.h"
 #include "lang/schedule.h"
@@ -38,8 +41,8 @@ struct Attempt {
 
 class Lowering {
  public:
-  Lowering(const Recording& recording, StepGraph base)
-      : recording_(recording), base_(std::move(base)) {
+  Lowering(const Recording& recording, StepGraph base, StepLines& lines)
+      : recording_(recording), base_(std::move(base)), lines_(lines) {
     limits_.is_reduce_apart.assign(base_.messages.size(), 0);
     limits_.is_forward_apart.assign(base_.messages.size(), 0);
     limits_.channel_min.assign(base_.messages.size(), 0);
@@ -129,22 +132,25 @@ class Lowering {
     return is_changed;
   }
 
-  Result<Program> emit(const Attempt& attempt) const {
+  Result<Program> emit(const Attempt& attempt) {
     const StepGraph& graph = attempt.graph;
     const ChunkDag dag(graph, recording_.shape);
     Program program = recording_.shape;
     const LanePlan plan =
         plan_lanes(graph, dag, attempt.channels, attempt.order, program.rank_count());
     auto dependences = minimal_dependences(graph, dag, plan);
+    lines_.assign(program.ranks.size(), {});
     for (int rank = 0; rank < program.rank_count(); ++rank) {
       RankProgram& lowered = program.ranks[static_cast<size_t>(rank)];
       lowered.scratch_chunk_count = 0;
       for (const PlannedLane& planned : plan.ranks[rank]) {
         Lane lane{planned.send_peer, planned.recv_peer, planned.channel, {}};
+        auto& lane_lines = lines_[static_cast<size_t>(rank)].emplace_back();
         for (const int index : planned.nodes) {
           lane.steps.push_back(make_step(graph, graph.nodes[index]));
           lane.steps.back().dependences = std::move(dependences[index]);
           count_scratch(lane.steps.back(), lowered.scratch_chunk_count);
+          lane_lines.push_back(recording_.statements[graph.nodes[index].statement].line);
         }
         lowered.lanes.push_back(std::move(lane));
       }
@@ -172,16 +178,39 @@ class Lowering {
 
   const Recording& recording_;
   StepGraph base_;
+  StepLines& lines_;
   FusionLimits limits_;
   bool is_hopeless_ = false;  // another attempt would be the same
 };
 
+int64_t longest_buffer(const Program& shape) {
+  int64_t chunk_count = 0;
+  for (int rank = 0; rank < shape.rank_count(); ++rank)
+    for (const Buffer buffer : {Buffer::Input, Buffer::Output})
+      chunk_count = std::max<int64_t>(chunk_count, buffer_chunk_count(shape, rank, buffer));
+  return chunk_count;
+}
+
 }  // namespace
 
-Result<Program> lower(Recording& recording) {
-  const std::vector<std::string> faults = check(recording);
+Result<Program> lower(Recording& recording, StepLines& lines) {
+  std::vector<std::string> faults = check(recording);
+  const int instances = recording.instance_count;
+  const int64_t chunk_count = longest_buffer(recording.shape) * instances;
+  if (chunk_count > kChunksMax)
+    faults.push_back(recording.shape.name + ": " + std::to_string(instances) + " instances need " +
+                     std::to_string(chunk_count) + " chunks in a buffer, more than " +
+                     std::to_string(kChunksMax));
   if (!faults.empty()) return refuse(faults);
-  return Lowering(recording, expand(recording)).run();
+  const bool is_alone = instances == 1;
+  const Recording first = is_alone ? Recording{} : first_instance(recording);
+  const Recording& lowered = is_alone ? recording : first;
+  Result<Program> result = Lowering(lowered, expand(lowered), lines).run();
+  if (!result.is_ok()) return result;
+  if (recording.has_early_waits) hoist_waits(result.value());
+  if (!is_alone)
+    MCCL_RETURN_IF_ERROR(add_instances(recording, first.layout, result.value(), lines));
+  return result;
 }
 
 }  // namespace mccl::lang

@@ -7,6 +7,7 @@ namespace mccl {
 
 struct ProgramBuilder::State {
   lang::Recording recording;
+  StepLines step_lines;
   bool is_lowered = false;
 };
 
@@ -66,10 +67,24 @@ void ProgramBuilder::set_fusion(bool is_on) {
   state_->recording.is_fusion_on = is_on;
 }
 
+void ProgramBuilder::set_instances(int count, InstanceLayout layout) {
+  MCCL_CHECK(count >= 1);
+  state_->recording.instance_count = count;
+  state_->recording.layout = layout;
+}
+
+void ProgramBuilder::set_early_waits(bool is_on) {
+  state_->recording.has_early_waits = is_on;
+}
+
 Result<Program> ProgramBuilder::lower() {
   MCCL_CHECK(!state_->is_lowered);
   state_->is_lowered = true;
-  return lang::lower(state_->recording);
+  return lang::lower(state_->recording, state_->step_lines);
+}
+
+const StepLines& ProgramBuilder::step_lines() const {
+  return state_->step_lines;
 }
 
 }  // namespace mccl

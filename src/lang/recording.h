@@ -24,6 +24,9 @@ struct Statement {
 struct Recording {
   Program shape;  // everything but the ranks' lanes
   bool is_fusion_on = true;
+  bool has_early_waits = false;
+  int instance_count = 1;
+  InstanceLayout layout = InstanceLayout::Interleaved;
   Indexed<Span> spans;
   Indexed<Statement> statements;
 

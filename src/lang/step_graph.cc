@@ -15,6 +15,7 @@ class Expander {
 
  private:
   void expand_statement(int index) {
+    statement_ = index;
     const Statement& statement = recording_.statements[index];
     const Span& moving = recording_.source(statement, 0);
     const Span& result = recording_.destination(statement, 0);
@@ -65,6 +66,7 @@ class Expander {
             const std::vector<Span>& destinations) {
     Node node;
     node.rank = rank;
+    node.statement = statement_;
     node.opcode = opcode;
     node.first_span = graph_.spans.count();
     node.source_count = static_cast<int>(sources.size());
@@ -77,6 +79,7 @@ class Expander {
 
   const Recording& recording_;
   StepGraph graph_;
+  int statement_ = 0;
 };
 
 }  // namespace

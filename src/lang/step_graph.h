@@ -10,6 +10,7 @@ namespace mccl::lang {
 // A step to be. Spans lie in StepGraph::spans, sources first.
 struct Node {
   int rank = 0;
+  int statement = 0;
   Opcode opcode = Opcode::Copy;
   int first_span = 0;
   int source_count = 0;

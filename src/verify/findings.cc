@@ -2,12 +2,17 @@
 
 namespace mccl::judge {
 
-void FindingList::add(Rule rule, std::string text, std::vector<std::string> trace) {
+void FindingList::add(Rule rule, const FindingPlace& place, std::string text,
+                      std::vector<TraceLine> trace) {
   ++report_count_;
   if (is_full()) return;
   for (const Finding& finding : findings_)
     if (finding.rule == rule && finding.text == text) return;
-  findings_.push_back({rule, in_place_, std::move(text), std::move(trace)});
+  Finding& added = findings_.emplace_back(Finding{rule, in_place_, std::move(text), {}, place});
+  for (TraceLine& line : trace) {
+    added.trace.push_back(std::move(line.text));
+    added.trace_places.push_back(line.place);
+  }
 }
 
 std::string lane_name(int rank, int lane) {

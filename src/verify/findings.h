@@ -14,6 +14,12 @@ namespace mccl::judge {
 
 constexpr size_t kFindingsMax = 20;
 
+// A line of a counter-example and the step that it is about.
+struct TraceLine {
+  std::string text;
+  FindingPlace place = {};
+};
+
 class FindingList {
  public:
   explicit FindingList(bool in_place) : in_place_(in_place) {}
@@ -24,7 +30,8 @@ class FindingList {
 
   // Drops the finding when the list is full or holds the same text under the same rule (a fault
   // that shows in both aliasing modes is told once); report_count() counts it all the same.
-  void add(Rule rule, std::string text, std::vector<std::string> trace = {});
+  void add(Rule rule, const FindingPlace& place, std::string text,
+           std::vector<TraceLine> trace = {});
 
   bool is_empty() const { return findings_.empty(); }
   bool is_full() const { return findings_.size() >= kFindingsMax; }

@@ -105,10 +105,10 @@ class HazardCheck {
 
   void add_overlap(Node node, const Span& first, const Span& second, const char* what) {
     const StepRef ref = graph_.ref_of(node);
-    findings_.add(Rule::Race,
+    findings_.add(Rule::Race, graph_.place_of(node),
                   step_name(graph_.rank_of(node), ref.lane, ref.step) + " has " + what +
                       to_string(first) + " and " + to_string(second) + ", that overlap",
-                  {graph_.describe(node)});
+                  {graph_.trace_line(node)});
   }
 
   void read(Node node, const Range& range, int offset, bool is_by_reference) {
@@ -179,13 +179,13 @@ class HazardCheck {
     Span chunk = *range.span;
     chunk.index += offset;
     chunk.count = 1;
-    findings_.add(Rule::Race,
+    findings_.add(Rule::Race, graph_.place_of(node),
                   "rank " + std::to_string(chunk.rank) + ": " + to_string(chunk) + " is " +
                       earlier_verb + " by lane " + std::to_string(first.lane) + " step " +
                       std::to_string(first.step) + " and " + verb + " by lane " +
                       std::to_string(second.lane) + " step " + std::to_string(second.step) +
                       ", and nothing orders the two",
-                  {graph_.describe(earlier), graph_.describe(node)});
+                  {graph_.trace_line(earlier), graph_.trace_line(node)});
   }
 
   void add_capture_wait(Node sender, Node node) {

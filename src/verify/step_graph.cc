@@ -56,6 +56,11 @@ std::string StepGraph::describe(Node node) const {
   return to_string(program_, rank_of(node), ref_of(node));
 }
 
+FindingPlace StepGraph::place_of(Node node) const {
+  const StepRef ref = ref_of(node);
+  return {rank_of(node), ref.lane, ref.step};
+}
+
 void StepGraph::add_dependences() {
   std::vector<int32_t> dependent_count(index(node_count()) + 1, 0);
   for (Node node = 0; node < node_count(); ++node) {
@@ -133,19 +138,24 @@ void StepGraph::pair_stream(const Stream& stream, FindingList& findings) {
   const std::string name = "stream from rank " + std::to_string(stream.sender) + " to rank " +
                            std::to_string(stream.receiver) + " on channel " +
                            std::to_string(stream.channel) + ": ";
-  if (sends.size() != receives.size())
-    return findings.add(
-        Rule::Pairing, name + end_text(stream.send_lane, stream.sender, sends.size(), true) + ", " +
-                           end_text(stream.recv_lane, stream.receiver, receives.size(), false));
+  if (sends.size() != receives.size()) {
+    // At the first message that has no other end.
+    const std::vector<Node>& more = sends.size() > receives.size() ? sends : receives;
+    const Node first = more[std::min(sends.size(), receives.size())];
+    return findings.add(Rule::Pairing, place_of(first),
+                        name + end_text(stream.send_lane, stream.sender, sends.size(), true) +
+                            ", " +
+                            end_text(stream.recv_lane, stream.receiver, receives.size(), false));
+  }
   for (size_t message = 0; message < sends.size(); ++message) {
     const int sent = step_chunk_count(step_of(sends[message]));
     const int received = step_chunk_count(step_of(receives[message]));
     if (sent != received)
-      return findings.add(Rule::Pairing,
+      return findings.add(Rule::Pairing, place_of(receives[message]),
                           name + "message " + std::to_string(message) + " is sent with " +
                               counted(sent, "chunk") + " and received with " +
                               std::to_string(received),
-                          {describe(sends[message]), describe(receives[message])});
+                          {trace_line(sends[message]), trace_line(receives[message])});
     receiver_[index(sends[message])] = receives[message];
     sender_[index(receives[message])] = sends[message];
     if (message == 0) continue;
@@ -194,8 +204,8 @@ std::vector<Node> StepGraph::topological_order(int credits) const {
   return order;
 }
 
-std::vector<std::string> StepGraph::describe_cycle(const std::vector<Node>& order,
-                                                   int credits) const {
+std::vector<TraceLine> StepGraph::describe_cycle(const std::vector<Node>& order,
+                                                 int credits) const {
   std::vector<bool> is_done(index(node_count()), false);
   for (const Node node : order) is_done[index(node)] = true;
   Node node = 0;
@@ -218,12 +228,13 @@ std::vector<std::string> StepGraph::describe_cycle(const std::vector<Node>& orde
     reasons.push_back(reason);
     node = next;
   }
-  std::vector<std::string> trace;
+  std::vector<TraceLine> trace;
   for (size_t i = index(place_on_path[index(node)]); i < path.size(); ++i) {
     const Node next = i + 1 < path.size() ? path[i + 1] : node;
     const StepRef ref = ref_of(next);
-    trace.push_back(describe(path[i]) + " waits for " + reasons[i] + " " +
-                    step_name(rank_of(next), ref.lane, ref.step));
+    trace.push_back({describe(path[i]) + " waits for " + reasons[i] + " " +
+                         step_name(rank_of(next), ref.lane, ref.step),
+                     place_of(path[i])});
   }
   return trace;
 }

@@ -43,9 +43,11 @@ class StepGraph {
   // wait for each other.
   std::vector<Node> topological_order(int credits) const;
   // Steps of one cycle, each with what it waits for; `order` is the incomplete order above.
-  std::vector<std::string> describe_cycle(const std::vector<Node>& order, int credits) const;
+  std::vector<TraceLine> describe_cycle(const std::vector<Node>& order, int credits) const;
 
   std::string describe(Node node) const;
+  FindingPlace place_of(Node node) const;
+  TraceLine trace_line(Node node) const { return {describe(node), place_of(node)}; }
 
  private:
   struct Stream;

@@ -25,9 +25,11 @@ class StructureCheck {
       check_stream_ends(rank);
       const auto& lanes = program_.ranks[static_cast<size_t>(rank)].lanes;
       for (size_t lane = 0; lane < lanes.size(); ++lane) {
+        place_ = {rank, static_cast<int>(lane), -1};
         check_lane(rank, static_cast<int>(lane), lanes[lane]);
         for (size_t step = 0; step < lanes[lane].steps.size(); ++step) {
           if (findings_.is_full()) return;
+          place_.step = static_cast<int>(step);
           check_step(rank, static_cast<int>(lane), static_cast<int>(step));
         }
       }
@@ -35,7 +37,7 @@ class StructureCheck {
   }
 
  private:
-  void add(std::string text) { findings_.add(Rule::Structure, std::move(text)); }
+  void add(std::string text) { findings_.add(Rule::Structure, place_, std::move(text)); }
 
   void check_limit(int64_t value, int64_t min, int64_t max, const char* noun,
                    const char* where = "") {
@@ -70,6 +72,7 @@ class StructureCheck {
     int64_t accesses = 0;
     for (int rank = 0; rank < rank_count; ++rank) {
       const RankProgram& rank_program = program_.ranks[static_cast<size_t>(rank)];
+      place_.rank = rank;
       if (rank_program.scratch_chunk_count < 0)
         add("rank " + std::to_string(rank) + " has " +
             std::to_string(rank_program.scratch_chunk_count) + " scratch chunks");
@@ -80,6 +83,7 @@ class StructureCheck {
         for (const Step& step : lane.steps) accesses += named_chunk_count(step);
       }
     }
+    place_ = {};
     check_limit(chunks, 0, kChunksMax, "chunk", " in all buffers");
     check_limit(steps, 0, kStepsMax, "step");
     check_limit(accesses, 0, kChunkAccessesMax, "chunk operand");
@@ -176,6 +180,7 @@ class StructureCheck {
         const auto& [peer, channel, lane] = ends[i];
         const auto& [last_peer, last_channel, last_lane] = ends[i - 1];
         if (peer != last_peer || channel != last_channel) continue;
+        place_ = {rank, lane, -1};
         add("rank " + std::to_string(rank) + ": lanes " + std::to_string(last_lane) + " and " +
             std::to_string(lane) + (sends ? " both send to rank " : " both receive from rank ") +
             std::to_string(peer) + " on channel " + std::to_string(channel) +
@@ -254,6 +259,7 @@ class StructureCheck {
 
   const Program& program_;
   FindingList& findings_;
+  FindingPlace place_;  // what is being looked at
 };
 
 }  // namespace

@@ -111,9 +111,9 @@ class Executor {
     Value value = values_[static_cast<size_t>(places_.first_place(span) + chunk)];
     if (value.tree == Value::kUnwritten) {
       findings_.add(
-          Rule::Unwritten,
+          Rule::Unwritten, graph_.place_of(node),
           name(node) + " reads " + chunk_name(span, chunk) + ", to which nothing was written",
-          {graph_.describe(node)});
+          {graph_.trace_line(node)});
       value.tree = Value::kUnknown;
     }
     operands_.push_back(value);
@@ -124,10 +124,10 @@ class Executor {
     for (size_t i = 0; i < operands_.size(); ++i) {
       if (!operands_[i].is_known()) return {Places::kNoOrigin, Value::kUnknown};
       if (operands_[i].origin == operands_[0].origin) continue;
-      findings_.add(Rule::Origins,
+      findings_.add(Rule::Origins, graph_.place_of(node),
                     name(node) + " reduces chunks of different origin: " + operand_text(0, chunk) +
                         " and " + operand_text(i, chunk),
-                    {graph_.describe(node)});
+                    {graph_.trace_line(node)});
       return {Places::kNoOrigin, Value::kUnknown};
     }
     if (!row.reduces || operands_.size() == 1) return operands_[0];
@@ -141,22 +141,22 @@ class Executor {
   void write(Node node, const Span& span, int chunk, Value value) {
     const auto place = static_cast<size_t>(places_.first_place(span) + chunk);
     if (span.buffer == Buffer::Input && !places_.is_in_place())
-      findings_.add(Rule::InputWritten,
+      findings_.add(Rule::InputWritten, graph_.place_of(node),
                     name(node) + " writes " + chunk_name(span, chunk) +
                         ", and the program claims to serve out-of-place calls",
-                    {graph_.describe(node)});
+                    {graph_.trace_line(node)});
     else if (span.buffer == Buffer::Input &&
              input_alias(program_, span.rank, span.index + chunk) == -1)
-      findings_.add(Rule::InputWritten,
+      findings_.add(Rule::InputWritten, graph_.place_of(node),
                     name(node) + " writes " + chunk_name(span, chunk) +
                         ", which is not part of the output of an in-place call",
-                    {graph_.describe(node)});
+                    {graph_.trace_line(node)});
     const int room = places_.origin_of_chunk(span, chunk);
     if (value.is_known() && room != Places::kNoOrigin && room != value.origin) {
-      findings_.add(Rule::Origins,
+      findings_.add(Rule::Origins, graph_.place_of(node),
                     name(node) + " writes " + origin_text(value.origin) + " to " +
                         chunk_name(span, chunk) + ", which has room for " + origin_text(room),
-                    {graph_.describe(node)});
+                    {graph_.trace_line(node)});
       value = {Places::kNoOrigin, Value::kUnknown};
     }
     values_[place] = value;
@@ -167,6 +167,13 @@ class Executor {
 
   const Value& output(int rank, int chunk) const {
     return values_[static_cast<size_t>(places_.first_place({rank, Buffer::Output, chunk, 1}))];
+  }
+
+  // Its last writer.
+  FindingPlace place_of_output(int rank, int chunk) const {
+    const Place place = places_.first_place({rank, Buffer::Output, chunk, 1});
+    const Node writer = last_writer_[static_cast<size_t>(place)];
+    return writer == kNoNode ? FindingPlace{rank, -1, -1} : graph_.place_of(writer);
   }
 
   void check_output(int rank, int chunk) {
@@ -207,10 +214,11 @@ class Executor {
     const Span span{rank, Buffer::Output, chunk, 1};
     const Tree tree = output(rank, chunk).tree;
     const Node writer = last_writer_[static_cast<size_t>(places_.first_place(span))];
-    std::vector<std::string> trace;
-    if (tree >= 0) trace.push_back("it holds " + trees_.describe(tree));
-    if (writer != kNoNode) trace.push_back("last written by " + graph_.describe(writer));
-    findings_.add(Rule::Postcondition,
+    const FindingPlace place = place_of_output(rank, chunk);
+    std::vector<TraceLine> trace;
+    if (tree >= 0) trace.push_back({"it holds " + trees_.describe(tree), place});
+    if (writer != kNoNode) trace.push_back({"last written by " + graph_.describe(writer), place});
+    findings_.add(Rule::Postcondition, place,
                   "rank " + std::to_string(rank) + ": " + to_string(span) + text, std::move(trace));
   }
 
@@ -223,11 +231,11 @@ class Executor {
     const std::string name = to_string(Span{rank, Buffer::Output, chunk, 1});
     const std::string first_name =
         first_chunk == chunk ? "" : to_string(Span{first_rank, Buffer::Output, first_chunk, 1});
-    findings_.add(Rule::Trees, (first_name.empty() ? name : first_name) + " is " +
-                                   trees_.describe(first) + " on rank " +
-                                   std::to_string(first_rank) + " and " +
-                                   (first_name.empty() ? "" : name + " ") + trees_.describe(tree) +
-                                   " on rank " + std::to_string(rank));
+    findings_.add(Rule::Trees, place_of_output(rank, chunk),
+                  (first_name.empty() ? name : first_name) + " is " + trees_.describe(first) +
+                      " on rank " + std::to_string(first_rank) + " and " +
+                      (first_name.empty() ? "" : name + " ") + trees_.describe(tree) + " on rank " +
+                      std::to_string(rank));
   }
 
   std::string name(Node node) const {
@@ -291,11 +299,11 @@ void check_modes_agree(const StepGraph& graph, const TreePool& trees, const Exec
       const Value& right = in_place.messages[i];
       if (left == right) continue;
       const StepRef ref = graph.ref_of(node);
-      findings.add(Rule::Trees,
+      findings.add(Rule::Trees, graph.place_of(node),
                    step_name(graph.rank_of(node), ref.lane, ref.step) + " sends " +
                        trees.describe(left.tree) + " out of place and " +
                        trees.describe(right.tree) + " in place",
-                   {graph.describe(node)});
+                   {graph.trace_line(node)});
       break;
     }
   }
@@ -303,8 +311,9 @@ void check_modes_agree(const StepGraph& graph, const TreePool& trees, const Exec
     const Tree left = out_of_place.output_trees[chunk];
     const Tree right = in_place.output_trees[chunk];
     if (left != right)
-      findings.add(Rule::Trees, "output[" + std::to_string(chunk) + "] is " + trees.describe(left) +
-                                    " out of place and " + trees.describe(right) + " in place");
+      findings.add(Rule::Trees, {},
+                   "output[" + std::to_string(chunk) + "] is " + trees.describe(left) +
+                       " out of place and " + trees.describe(right) + " in place");
   }
 }
 

@@ -48,12 +48,15 @@ class Judgement {
     if (!findings_.is_empty()) return;
     const std::vector<Node> order = graph.topological_order(kCredits);
     const auto stuck_count = graph.node_count() - static_cast<Node>(order.size());
-    if (stuck_count > 0)
-      return findings_.add(Rule::Deadlock,
+    if (stuck_count > 0) {
+      std::vector<TraceLine> cycle = graph.describe_cycle(order, kCredits);
+      const FindingPlace place = cycle.front().place;
+      return findings_.add(Rule::Deadlock, place,
                            counted(stuck_count, "step") + " of " +
                                std::to_string(graph.node_count()) +
                                " can never run with two messages outstanding per stream",
-                           graph.describe_cycle(order, kCredits));
+                           std::move(cycle));
+    }
     const bool one_is_enough = graph.topological_order(1).size() == order.size();
     proof_.credits_needed = one_is_enough ? 1 : kCredits;
     shape_proof();
@@ -93,7 +96,7 @@ class Judgement {
   void add_tree_limit() {
     findings_ = FindingList(findings_.in_place());
     findings_.add(
-        Rule::Structure,
+        Rule::Structure, {},
         "the program combines contributions in more different ways than a proof can hold");
   }
 

@@ -34,11 +34,22 @@ enum class Rule : uint8_t {
 };
 const char* rule_name(Rule rule);
 
+// A part of the program; -1 where it is about something larger.
+struct FindingPlace {
+  int rank = -1;
+  int lane = -1;
+  int step = -1;
+  bool operator==(const FindingPlace&) const = default;
+};
+
 struct Finding {
   Rule rule;
   bool in_place;     // the aliasing under which it was found
   std::string text;  // one sentence: what, where, which ranks, the two values that disagree
   std::vector<std::string> trace;  // the counter-example, one step per line; may be empty
+  // Where a reader looks first: of two steps the later one, of a circle any.
+  FindingPlace place = {};
+  std::vector<FindingPlace> trace_places = {};  // of each line of the trace
 };
 
 struct Verdict {

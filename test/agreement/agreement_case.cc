@@ -112,6 +112,8 @@ class CallList {
           if (!algorithm_.needs_equal_blocks) add(pair, 0, random_splits(ranks, count));
         }
         break;
+      case Collective::Custom:
+        break;
     }
   }
 
@@ -141,6 +143,8 @@ std::vector<int64_t> input_blocks(const AgreementCall& call, int rank) {
       const auto row = counts.begin() + rank * call.rank_count;
       return {row, row + call.rank_count};
     }
+    case Collective::Custom:
+      break;
   }
   return {};
 }
@@ -166,6 +170,8 @@ std::vector<int64_t> output_blocks(const AgreementCall& call, int rank) {
         column.push_back(counts[static_cast<size_t>(source * call.rank_count + rank)]);
       return column;
     }
+    case Collective::Custom:
+      break;
   }
   return {};
 }
@@ -256,6 +262,8 @@ AgreementCall large_agreement_call(const Algorithm& algorithm, DataType dtype, i
       call.block_counts = {4'099, 1'000'003, 0, 7, 0, 70'001, 0, 333'337, 1};
       if (algorithm.needs_equal_blocks) call.block_counts = equal_blocks(9, 111'119);
       break;
+    case Collective::Custom:
+      break;
   }
   return call;
 }
@@ -306,6 +314,8 @@ std::string AgreementCase::judge_expectation() const {
     case Collective::Scatter:
     case Collective::AllToAll:
       return judge_movement();
+    case Collective::Custom:
+      break;
   }
   return "no such collective";
 }
@@ -428,6 +438,8 @@ Result<std::shared_ptr<Work>> RankMemory::post(Communicator& communicator, CallO
     case Collective::AllToAll:
       return communicator.all_to_all(std::move(inputs), std::move(outputs), call.dtype,
                                      std::move(options));
+    case Collective::Custom:
+      break;
   }
   return Status(StatusCode::Internal, "no such collective");
 }

@@ -13,6 +13,7 @@ import collections
 import concurrent.futures
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -85,11 +86,18 @@ def write_page(results: dict[str, Outcomes], union: set[str]) -> None:
     by_reason = collections.defaultdict(list)
     for test in sorted(results["mccl"]):
         if test not in union:
-            by_reason[results["mccl"][test][1].replace("<", "\\<")].append(test)
+            reason = sort_sets(results["mccl"][test][1]).replace("<", "\\<")
+            by_reason[reason].append(test)
     for reason, tests in sorted(by_reason.items(), key=lambda entry: -len(entry[1])):
         lines += [f"{reason} ({len(tests)}):", "",
                   ", ".join(f"`{test}`" for test in tests) + ".", ""]
     PAGE.write_text("\n".join(lines).rstrip() + "\n")
+
+
+def sort_sets(text: str) -> str:
+    """Python prints the members of a set in another order every time."""
+    return re.sub(r"\{([^{}]*)\}",
+                  lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", text)
 
 
 def main() -> int:

@@ -76,6 +76,8 @@ Result<std::shared_ptr<Work>> post(Communicator& communicator, Collective collec
       return communicator.all_to_all(blocks_of<InputBlock>(data, count / 2, ranks),
                                      blocks_of<OutputBlock>(data + count / 2, count / 2, ranks),
                                      DataType::Float32);
+    case Collective::Custom:
+      break;
   }
   return Status(StatusCode::Internal, "no such collective");
 }
@@ -311,6 +313,24 @@ TEST(VanishedRank, TimesOutOnTheOthersAndIsNamed) {
 }
 
 // --- the end of a communicator ------------------------------------------------------------------
+
+// Nobody has exchanged anything yet: the control tree is what breaks, and what tells the others.
+TEST(Death, IsHeardByRanksThatHaveNeverCalled) {
+  SimGroup group(20, {});
+  group.world().run([] { return false; });
+  group.world().kill(5);
+  // Who has never heard a byte from a rank waits a little for news before it judges.
+  const TimeNs later = group.world().clock().now() + kNsPerSecond;
+  for (int rank = 0; rank < 20; ++rank) group.world().at(later, rank, [] {});
+  group.world().run([] { return false; });
+  for (int rank = 0; rank < 20; ++rank) {
+    if (rank == 5) continue;
+    const Result<std::shared_ptr<Work>> call = group.communicator(rank).barrier({});
+    ASSERT_FALSE(call.is_ok()) << "rank " << rank;
+    EXPECT_EQ(call.status().code(), StatusCode::PeerLost) << "rank " << rank;
+    EXPECT_THAT(call.status().message(), HasSubstr("lost rank 5")) << "rank " << rank;
+  }
+}
 
 TEST(Destruction, OfAnIdleCommunicatorDisturbsNobody) {
   SimGroup group(3, {});

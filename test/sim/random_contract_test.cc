@@ -1,7 +1,7 @@
 // Random programs that are collectives: what their statements compute, one after the other, is
 // written down as a contract, and the lowered program must be proven to keep it, whatever fusion,
-// and lane keys make of it. Then the reference executor and interleavings of its lanes
-// must give the numbers that the contract promises.
+// lane keys and instances make of it. Then the reference executor and interleavings of its
+// lanes must give the numbers that the contract promises.
 //
 //   random_contract_test                      the seeds of `make test`
 //   random_contract_test --seeds=FIRST:COUNT  others: `make soak`, or one that failed
@@ -44,6 +44,7 @@ struct Features {
   bool reuses_scratch = false;  // overwritten after it was read
   bool has_fused_step = false;
   bool has_manual_lanes = false;
+  bool has_instances = false;
 };
 
 class RandomContract {
@@ -53,6 +54,8 @@ class RandomContract {
     count_max_ = 1 + pick(3);
     is_manual_ = pick(2) == 0;
     is_fusion_on_ = pick(4) != 0;
+    instances_ = 1 + pick(3);
+    layout_ = pick(2) == 0 ? InstanceLayout::Interleaved : InstanceLayout::Blocks;
     inputs_ = 1 + pick(4);
     outputs_ = 1 + pick(4);
     for (int rank = 0; rank < ranks_; ++rank)
@@ -70,6 +73,7 @@ class RandomContract {
   Result<Program> lower() const {
     ProgramBuilder builder("random", contract());
     builder.set_fusion(is_fusion_on_);
+    builder.set_instances(instances_, layout_);
     for (const Line& line : lines_) {
       const Placement placement = place(line);
       if (line.staying.count == 0)
@@ -80,9 +84,27 @@ class RandomContract {
     return builder.lower();
   }
 
+  // The contract in chunks that are cut into one part per instance, whatever the layout: what a
+  // chunk promises, each of its parts promises of the same part.
+  std::vector<CustomRank> cut_contract() const {
+    std::vector<CustomRank> cut = contract();
+    for (CustomRank& promise : cut) {
+      promise.input_chunk_count *= instances_;
+      std::vector<Parts> outputs;
+      for (const Parts& wanted : promise.outputs)
+        for (int part = 0; part < instances_; ++part) {
+          outputs.push_back(wanted);
+          for (Contribution& one : outputs.back()) one.index = one.index * instances_ + part;
+        }
+      promise.outputs = std::move(outputs);
+    }
+    return cut;
+  }
+
   Features features(const Program& program) const {
     Features found = features_;
     found.has_manual_lanes = is_manual_;
+    found.has_instances = instances_ > 1;
     for (const RankProgram& rank : program.ranks)
       for (const Lane& lane : rank.lanes)
         for (const Step& step : lane.steps)
@@ -221,6 +243,8 @@ class RandomContract {
   int count_max_ = 1;
   bool is_manual_ = false;
   bool is_fusion_on_ = true;
+  int instances_ = 1;
+  InstanceLayout layout_ = InstanceLayout::Interleaved;
   std::vector<Line> lines_;
   std::map<Place, Value> values_;
   std::map<Place, bool> was_read_;
@@ -294,8 +318,8 @@ class Coverage {
     const std::lock_guard lock(mutex_);
     ++programs_;
     const int flags[] = {features.has_cross_slot_reduce, features.has_wide_span,
-                         features.reuses_scratch, features.has_fused_step,
-                         features.has_manual_lanes};
+                         features.reuses_scratch,        features.has_fused_step,
+                         features.has_manual_lanes,      features.has_instances};
     for (size_t index = 0; index < std::size(flags); ++index) counts_[index] += flags[index];
   }
   void print() const {
@@ -309,7 +333,7 @@ class Coverage {
 
  private:
   static constexpr const char* kNames[] = {"cross-slot reduce", "count above 1", "scratch reused",
-                                           "fused step", "manual lanes"};
+                                           "fused step",        "manual lanes",  "instances"};
   int counts_[std::size(kNames)] = {};
   int programs_ = 0;
   std::mutex mutex_;
@@ -321,6 +345,7 @@ std::string check_seed(uint64_t seed, Coverage& coverage) {
   if (!lowered.is_ok()) return lowered.status().to_string();
   const Program& program = lowered.value();
   coverage.add(random.features(program));
+  if (program.contract != random.cut_contract()) return "instances changed the contract";
   std::string text;
   for (const Finding& finding : verify(program).findings) text += finding.text + "; ";
   if (text.empty()) text = run_reference(program);

@@ -337,6 +337,8 @@ std::vector<int> blocks_of(const SeedCall& call, int rank_count, int rank, bool 
       for (int& block : all)
         block = is_input ? rank * rank_count + block : block * rank_count + rank;
       return all;
+    case Collective::Custom:
+      break;
   }
   return {};
 }

@@ -164,6 +164,8 @@ class SeedRun {
         return communicator.scatter(inputs(), to, count, call.dtype, call.root, std::move(options));
       case Collective::AllToAll:
         return communicator.all_to_all(inputs(), outputs(), call.dtype, std::move(options));
+      case Collective::Custom:
+        break;
     }
     return Status(StatusCode::Internal, "no such collective");
   }

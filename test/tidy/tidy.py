@@ -90,6 +90,8 @@ class Tree:
             names[:] = [name for name in names
                         if name not in SKIPPED_FOLDERS and not name.endswith(".egg-info")]
             for file in files:
+                if file == ".git":  # of a worktree: where the repository is
+                    continue
                 yield (pathlib.Path(folder) / file).relative_to(self.root).as_posix()
 
     def text(self, path: str) -> str:

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/config.h"
+#include "check/check_verb.h"
+#include "convert/convert_verb.h"
 #include "doctor/doctor_verb.h"
 #include "dump/dump_verb.h"
 #include "env/env_verb.h"
@@ -16,15 +18,17 @@
 #include "overlap/overlap_verb.h"
 #include "perf/perf_verb.h"
 #include "plan/plan_verb.h"
+#include "show/show_verb.h"
 #include "simulate/simulate_verb.h"
 #include "tune/tune_verb.h"
 #include "verb/command.h"
 
 namespace {
 
-constexpr std::array kVerbs = {&mccl::kDoctorVerb, &mccl::kDumpVerb,     &mccl::kEnvVerb,
-                               &mccl::kFitVerb,    &mccl::kOverlapVerb,  &mccl::kPerfVerb,
-                               &mccl::kPlanVerb,   &mccl::kSimulateVerb, &mccl::kTuneVerb};
+constexpr std::array kVerbs = {&mccl::kCheckVerb,   &mccl::kConvertVerb,  &mccl::kDoctorVerb,
+                               &mccl::kDumpVerb,    &mccl::kEnvVerb,      &mccl::kFitVerb,
+                               &mccl::kOverlapVerb, &mccl::kPerfVerb,     &mccl::kPlanVerb,
+                               &mccl::kShowVerb,    &mccl::kSimulateVerb, &mccl::kTuneVerb};
 
 // Beside this program, as in an environment that is not activated, else along the PATH. Returns
 // only when there is nothing to run.

@@ -10,14 +10,6 @@
 namespace mccl {
 namespace {
 
-bool has_messages_of_several_chunks(const Algorithm& algorithm) {
-  for (const char* name :
-       {"all_reduce_halving_doubling", "gather_binomial_tree", "scatter_binomial_tree",
-        "all_to_all_bruck", "all_reduce_two_level_ring"})
-    if (algorithm.name == name) return true;
-  return false;
-}
-
 TEST(Proof, HoldsForEveryAlgorithmAndRankCount) {
   for (const Algorithm* algorithm : catalog())
     for (const int rank_count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 32, 33, 64}) {
@@ -36,18 +28,6 @@ TEST(Proof, HoldsForEveryGroupSize) {
       for (const ProgramChoice& choice : choices)
         EXPECT_EQ(verify(build_program(choice, rank_count).value()).to_string(), "")
             << to_string(choice) << " for " << rank_count << " ranks";
-    }
-}
-
-TEST(Proof, HoldsForReplicatedAlgorithms) {
-  for (const Algorithm* algorithm : catalog())
-    for (const int instances : {2, 3}) {
-      const Result<Program> copies = replicate(algorithm->build(5).value(), instances);
-      if (has_messages_of_several_chunks(*algorithm)) {
-        EXPECT_EQ(copies.status().code(), StatusCode::Unsupported) << algorithm->name;
-        continue;
-      }
-      EXPECT_EQ(verify(copies.value()).to_string(), "") << algorithm->name;
     }
 }
 

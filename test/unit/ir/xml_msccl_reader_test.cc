@@ -190,7 +190,7 @@ TEST(XmlMscclReader, FaultsInTheHeaderNameWhatIsSupported) {
       "f:1:32: nchunksperloop=\"9999999\" is outside 1..1048576\n"
       "f:1:57: ngpus=\"2\", but there are 1 elements <gpu>\n"
       "f:2:1: coll=\"alltoone\" is not supported; supported: allreduce, allgather, broadcast, "
-      "reduce_scatter, reduce, gather, scatter, alltoall\n"
+      "reduce_scatter, reduce, gather, scatter, alltoall, custom\n"
       "f:2:17: inplace=\"2\" is outside 0..1\n"
       "f:2:29: outofplace=\"x\" is not a decimal number\n"
       "f:2:44: minBytes=\"-1\" is outside 0..9223372036854775807\n"

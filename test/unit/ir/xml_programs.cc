@@ -121,6 +121,22 @@ void add_random_dependences(Prng* prng, RankProgram* rank) {
   }
 }
 
+// Every input has two chunks at least, which random_span() may need.
+void make_custom(Prng* prng, Program* program) {
+  program->collective = Collective::Custom;
+  program->chunk_count = 1;
+  program->in_place = false;
+  program->out_of_place = true;
+  program->contract.resize(program->ranks.size());
+  for (CustomRank& promise : program->contract) promise.input_chunk_count = 2 + below(prng, 3);
+  for (CustomRank& promise : program->contract) {
+    promise.outputs.resize(static_cast<size_t>(2 + below(prng, 3)));
+    for (std::vector<Contribution>& wanted : promise.outputs)
+      for (int rank = 0; rank < program->rank_count(); ++rank)
+        if (below(prng, 2) == 0) wanted.push_back({rank, below(prng, 2)});
+  }
+}
+
 }  // namespace
 
 Program make_random_program(Prng* prng, bool has_fold) {
@@ -133,6 +149,7 @@ Program make_random_program(Prng* prng, bool has_fold) {
   program.out_of_place = !program.in_place || below(prng, 2) == 1;
   program.ranks.resize(static_cast<size_t>(2 + below(prng, 3)));
   const int rank_count = program.rank_count();
+  if (below(prng, 4) == 0) make_custom(prng, &program);
   for (int rank = 0; rank < rank_count; ++rank) {
     RankProgram& rank_program = program.ranks[static_cast<size_t>(rank)];
     rank_program.scratch_chunk_count = 2 + below(prng, 3);

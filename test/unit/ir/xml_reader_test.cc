@@ -115,7 +115,8 @@ TEST(XmlReader, OneSlipInTheHeaderCondemnsNothingElse) {
             "f:1:67: chunks=\"0\" is outside 1..1048576");
   EXPECT_EQ(faults(replaced(kTwoRankRingText, "all_reduce\"", "all_to_one\"")),
             "f:1:33: collective=\"all_to_one\" is not supported; supported: all_reduce, "
-            "all_gather, broadcast, reduce_scatter, reduce, gather, scatter, all_to_all");
+            "all_gather, broadcast, reduce_scatter, reduce, gather, scatter, all_to_all, "
+            "custom");
   EXPECT_EQ(faults(replaced(kTwoRankRingText, "<rank id=\"1\"", "<rank id=\"0\"")),
             "f:9:9: a second <rank> with id 0");
   EXPECT_EQ(faults(replaced(kTwoRankRingText, "<lane id=\"0\"", "<lane id=\"1\"")),
