@@ -382,6 +382,31 @@ SettingRow unified_row() {
           [](const Config& config) { return std::string(config.is_unified_in_place ? "1" : "0"); }};
 }
 
+constexpr std::array<std::string_view, 12> kLaunchVariables = {"MASTER_ADDR",
+                                                               "MASTER_PORT",
+                                                               "RANK",
+                                                               "WORLD_SIZE",
+                                                               "LOCAL_WORLD_SIZE",
+                                                               "TORCHELASTIC_USE_AGENT_STORE",
+                                                               "OMPI_COMM_WORLD_RANK",
+                                                               "OMPI_COMM_WORLD_SIZE",
+                                                               "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                                               "PMI_RANK",
+                                                               "PMI_SIZE",
+                                                               "MPI_LOCALNRANKS"};
+
+template <class IsWanted>
+Environment read_variables(IsWanted is_wanted) {
+  Environment environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || !is_wanted(text.substr(0, equals))) continue;
+    environment.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
 }  // namespace
 
 std::string_view cost_profile_name(CostProfile profile) {
@@ -421,17 +446,20 @@ bool is_colour_allowed() {
 }
 
 Environment read_environment() {
-  Environment environment;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const size_t equals = text.find('=');
-    if (equals == std::string_view::npos) continue;
-    for (const std::string_view prefix : {"MCCL_", "NCCL_", "GLOO_", "MSCCL_", "RCCL_"}) {
-      if (text.substr(0, prefix.size()) != prefix) continue;
-      environment.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return environment;
+  return read_variables([](std::string_view name) {
+    constexpr std::array<std::string_view, 5> kPrefixes = {"MCCL_", "NCCL_", "GLOO_", "MSCCL_",
+                                                           "RCCL_"};
+    return std::any_of(kPrefixes.begin(), kPrefixes.end(), [name](std::string_view prefix) {
+      return name.starts_with(prefix);
+    });
+  });
+}
+
+Environment read_launch_environment() {
+  return read_variables([](std::string_view name) {
+    return std::find(kLaunchVariables.begin(), kLaunchVariables.end(), name) !=
+           kLaunchVariables.end();
+  });
 }
 
 SettingSource find_source(const SettingRow& row, EnvironmentView environment) {

@@ -135,6 +135,10 @@ std::vector<UnknownSetting> find_unknown_settings(EnvironmentView environment);
 // reader of the environment; not to be called while another thread changes it.
 Environment read_environment();
 
+// What a launcher (torchrun, mpirun, another one that speaks PMI) says of this process and its
+// rendezvous; for tools, which are started without torch. Otherwise as read_environment().
+Environment read_launch_environment();
+
 // Where this user's temporary files go: TMPDIR, else /tmp.
 std::string temporary_directory();
 

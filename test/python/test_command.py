@@ -56,7 +56,7 @@ def run_json(*arguments: object, **options: object) -> dict:
 
 def test_version_and_help_are_results():
     assert run("--version") == ("mccl 0.1.0\n", "")
-    for verb in ("dump", "env", "explain", "fit", "plan", "simulate"):
+    for verb in ("dump", "env", "explain", "fit", "perf", "plan", "simulate", "tune"):
         out, err = run(verb, "-h")
         assert f"Example:\n  mccl {verb} " in out
         assert err == ""
@@ -127,6 +127,55 @@ def test_plan_names_the_choice_and_marks_every_figure():
         "all_reduce_recursive_doubling", "all_reduce_ring"]
     assert chosen[1]["time_us"] == 40891.064
     assert plan["crossovers"][1] == {"from_bytes": 262145, "program": "all_reduce_ring"}
+
+
+def test_plan_gives_the_worked_example_of_msccl():
+    plan = run_json("plan", "--ranks", 8, "--alpha-us", 2, "--bandwidth", "300GB/s",
+                    "--protocol", "all_pairs=LL,ring=LL128", "--sizes", "64K,64M")
+    small, large = (size["programs"] for size in plan["sizes"])
+    assert small[0]["program"] == "all_reduce_all_pairs"
+    assert round(small[1]["times_the_fastest"], 2) == 5.96
+    assert large[0]["program"] == "all_reduce_ring"
+    assert round(large[1]["times_the_fastest"], 2) == 1.77
+    assert [one["from_bytes"] for one in plan["crossovers"]] == [0, 4408164]
+
+
+def test_perf_measures_between_processes(tmp_path):
+    file = tmp_path / "perf.json"
+    out, _ = run("perf", "all_reduce", "--ranks", 3, "-b", "1K", "-e", "4K", "-f", 2, "-n", 2, "-J",
+                 file)
+    rows = [line.split() for line in out.splitlines() if not line.startswith("#")]
+    assert [row[:5] for row in rows] == [
+        ["1024", "256", "float", "sum", "-1"], ["2048", "512", "float", "sum", "-1"],
+        ["4096", "1024", "float", "sum", "-1"]]
+    assert all(len(row) == 13 and row[8] == row[12] == "0" for row in rows)
+    perf = json.loads(file.read_text())
+    assert perf["kind"] == "measured" and perf["ranks"] == 3
+    assert [result["size"] for result in perf["results"]] == [1024, 2048, 4096]
+
+
+def test_perf_fails_as_nccl_tests_do():
+    out, _ = run("perf", "all_reduce", "-b", 64, "-e", 64, "-n", 1, status=7,
+                 NCCL_TESTS_MIN_BW="1000000")
+    assert re.search(r"^# Avg bus bandwidth    : \S+ FAILED$", out, re.MULTILINE)
+    run("perf", "all_gather", "-b", 64, "-e", 64, "-n", 1, "--algo", "all_reduce_ring", status=1)
+
+
+@pytest.mark.parametrize("names", [
+    ("RANK", "WORLD_SIZE", {}),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"})])
+def test_perf_joins_a_launcher(names):
+    rank, count, others = names
+    port = str(find_port())
+    processes = [subprocess.Popen(
+        [MCCL, "perf", "all_gather_perf", "-b", "1K", "-e", "1K", "-n", "2"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **others, rank: str(index), count: "2", "MASTER_ADDR": "127.0.0.1",
+             "MASTER_PORT": port}) for index in range(2)]
+    first, second = (process.communicate(timeout=60) for process in processes)
+    assert [process.returncode for process in processes] == [0, 0], (first, second)
+    assert "# Out of bounds values : 0 OK" in first[0]
+    assert second[0] == ""
 
 
 def test_env_says_where_values_come_from():

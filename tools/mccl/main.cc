@@ -17,17 +17,20 @@
 #include "explain/explain_verb.h"
 #include "fit/fit_verb.h"
 #include "overlap/overlap_verb.h"
+#include "perf/perf_verb.h"
 #include "plan/plan_verb.h"
 #include "show/show_verb.h"
 #include "simulate/simulate_verb.h"
+#include "tune/tune_verb.h"
 #include "verb/command.h"
 
 namespace {
 
-constexpr std::array kVerbs = {&mccl::kCheckVerb, &mccl::kConvertVerb, &mccl::kDoctorVerb,
-                               &mccl::kDumpVerb,  &mccl::kEnvVerb,     &mccl::kExplainVerb,
-                               &mccl::kFitVerb,   &mccl::kOverlapVerb, &mccl::kPlanVerb,
-                               &mccl::kShowVerb,  &mccl::kSimulateVerb};
+constexpr std::array kVerbs = {&mccl::kCheckVerb,   &mccl::kConvertVerb, &mccl::kDoctorVerb,
+                               &mccl::kDumpVerb,    &mccl::kEnvVerb,     &mccl::kExplainVerb,
+                               &mccl::kFitVerb,     &mccl::kOverlapVerb, &mccl::kPerfVerb,
+                               &mccl::kPlanVerb,    &mccl::kShowVerb,    &mccl::kSimulateVerb,
+                               &mccl::kTuneVerb};
 
 // Beside this program, as in an environment that is not activated, else along the PATH. Returns
 // only when there is nothing to run.

@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "plan/plan_plot.h"
 #include "plan/plan_report.h"
+#include "plan/protocol_report.h"
+#include "plan/step_model.h"
 
 namespace mccl {
 namespace {
@@ -24,6 +29,8 @@ struct Options {
   std::string collective = "all_reduce";
   std::string sizes;
   std::string algo;
+  std::string protocol;
+  std::string plot;
   bool is_limit_wanted = false;
 };
 
@@ -31,7 +38,19 @@ struct Inputs {
   LinkChoice link;
   Collective collective;
   std::vector<int64_t> sizes;
+  std::vector<ProtocolChoice> protocols;
 };
+
+// The first option that has no meaning beside another one.
+Status check_combination(const Options& options) {
+  if (!options.protocol.empty() && !options.algo.empty())
+    return wrong_usage("--algo: with --protocol, that one names the programs (ring=LL128)");
+  if (options.is_limit_wanted && !options.protocol.empty())
+    return wrong_usage("--protocol has no meaning with --crossover-ranks");
+  if (options.is_limit_wanted && !options.plot.empty())
+    return wrong_usage("--plot has no meaning with --crossover-ranks");
+  return Status::ok();
+}
 
 Result<Inputs> read(const Options& options) {
   const Result<LinkChoice> link = choose_link(options.link);
@@ -45,11 +64,20 @@ Result<Inputs> read(const Options& options) {
   if (options.rank_count < 2 || options.rank_count > kRanksMax)
     return Status(StatusCode::InvalidArgument,
                   fmt::format("--ranks {}: allowed are 2 to {}", options.rank_count, kRanksMax));
-  const std::string default_sizes = options.is_limit_wanted ? "25M,50M" : "8,64K,1M,25M";
+  MCCL_RETURN_IF_ERROR(check_combination(options));
+  std::string default_sizes = "8,64K,1M,25M";
+  if (options.is_limit_wanted) default_sizes = "25M,50M";
+  if (!options.protocol.empty()) default_sizes = "64K,1M,4M,64M";
   const Result<std::vector<int64_t>> sizes =
       parse_byte_list(options.sizes.empty() ? default_sizes : options.sizes);
   if (!sizes.is_ok()) return sizes.status();
-  return Inputs{link.value(), *collective, sizes.value()};
+  std::vector<ProtocolChoice> protocols;
+  if (!options.protocol.empty()) {
+    Result<std::vector<ProtocolChoice>> parsed = parse_protocol_choices(options.protocol);
+    if (!parsed.is_ok()) return parsed.status();
+    protocols = std::move(parsed).value();
+  }
+  return Inputs{link.value(), *collective, sizes.value(), std::move(protocols)};
 }
 
 Json to_json(const PlanReport& report) {
@@ -139,14 +167,52 @@ ExitCode print_limits(const Inputs& inputs, Terminal& terminal) {
   return ExitCode::Ok;
 }
 
+Status write_plot(const Options& options, const LinkChoice& link,
+                  const std::vector<PlotCurve>& curves) {
+  if (options.plot.empty()) return Status::ok();
+  std::ofstream file(options.plot, std::ios::binary);
+  const std::string title = fmt::format("{} among {} ranks, {} ({}); modelled", options.collective,
+                                        options.rank_count, describe_wire(link.costs), link.name);
+  if (file && (file << draw_times_svg(title, curves)).flush()) return Status::ok();
+  return wrong_usage(options.plot + ": cannot be written");
+}
+
+std::vector<PlotCurve> plan_curves(const PlanReport& report) {
+  std::vector<PlotCurve> curves;
+  for (const SizeReport& size : report.sizes)
+    for (const PlanRow& row : size.rows) {
+      if (!row.has_cost) continue;
+      auto curve = std::find_if(curves.begin(), curves.end(),
+                                [&](const PlotCurve& one) { return one.name == row.algorithm; });
+      if (curve == curves.end())
+        curve = curves.insert(curves.end(), {.name = row.algorithm, .points = {}});
+      curve->points.push_back({.bytes = size.bytes, .time_ns = row.time_ns});
+    }
+  return curves;
+}
+
+ExitCode run_protocols(const Options& options, const Inputs& inputs, Terminal& terminal) {
+  const Result<ProtocolReport> made = make_protocol_report(
+      inputs.link, inputs.collective, options.rank_count, inputs.sizes, inputs.protocols);
+  if (!made.is_ok()) return report(terminal, "plan", made.status());
+  const Status plotted = write_plot(options, inputs.link, protocol_curves(made.value()));
+  if (!plotted.is_ok()) return report(terminal, "plan", plotted);
+  terminal.out << (terminal.is_json ? write_protocol_report_json(made.value())
+                                    : write_protocol_report(made.value()));
+  return ExitCode::Ok;
+}
+
 ExitCode run(const Options& options, Terminal& terminal) {
   const Result<Inputs> inputs = read(options);
   if (!inputs.is_ok()) return report(terminal, "plan", inputs.status());
   if (options.is_limit_wanted) return print_limits(inputs.value(), terminal);
+  if (!options.protocol.empty()) return run_protocols(options, inputs.value(), terminal);
   const Result<PlanReport> made =
       make_plan_report(inputs.value().link, inputs.value().collective, options.rank_count,
                        inputs.value().sizes, options.algo);
   if (!made.is_ok()) return report(terminal, "plan", made.status());
+  const Status plotted = write_plot(options, inputs.value().link, plan_curves(made.value()));
+  if (!plotted.is_ok()) return report(terminal, "plan", plotted);
   if (terminal.is_json)
     terminal.out << to_json(made.value()).dump(2) << "\n";
   else
@@ -162,6 +228,10 @@ VerbRun declare(CLI::App& app) {
   app.add_option("--op", options->collective, "Collective (default all_reduce)");
   app.add_option("--sizes", options->sizes, "Sizes S (default 8,64K,1M,25M)");
   app.add_option("--algo", options->algo, "As MCCL_ALGO: programs that may be chosen");
+  app.add_option("--protocol", options->protocol,
+                 "By the alpha-beta model: Simple, LL or LL128, of all programs or by name "
+                 "(all_pairs=LL,ring=LL128)");
+  app.add_option("--plot", options->plot, "Writes the times over the sizes as an SVG picture");
   app.add_flag("--crossover-ranks", options->is_limit_wanted,
                "From how many ranks on a flat ring of each size is bound by latency");
   add_link_options(app, options->link);
@@ -174,7 +244,9 @@ const Verb kPlanVerb = {.name = "plan",
                         .summary = "which program for which size, and what each would take",
                         .example =
                             "  mccl plan --ranks 24 --link paper --sizes 64K,25M\n"
-                            "  mccl plan --link paper --crossover-ranks --sizes 25M,50M",
+                            "  mccl plan --link paper --crossover-ranks --sizes 25M,50M\n"
+                            "  mccl plan --ranks 8 --alpha-us 2 --bandwidth 300GB/s "
+                            "--protocol all_pairs=LL,ring=LL128",
                         .declare = &declare};
 
 }  // namespace mccl

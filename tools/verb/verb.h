@@ -20,7 +20,8 @@ class App;
 
 namespace mccl {
 
-enum class ExitCode : int { Ok = 0, No = 1, Usage = 2, Network = 3, Timeout = 4 };
+// TestFailed is nccl-tests': a result was wrong, or slower than was asked for.
+enum class ExitCode : int { Ok = 0, No = 1, Usage = 2, Network = 3, Timeout = 4, TestFailed = 7 };
 
 // NotProven, Mismatch and the like: the answer is no. InvalidArgument: usage.
 ExitCode exit_code_of(const Status& status);
