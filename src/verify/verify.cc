@@ -137,7 +137,7 @@ const char* rule_name(Rule rule) {
 
 bool Verdict::computes_wrongly() const {
   // Where the list is full something else may have been left unsaid.
-  return !findings.empty() && findings.size() < judge::kFindingsMax &&
+  return !findings.empty() && findings.size() < kFindingsMax &&
          std::all_of(findings.begin(), findings.end(), [](const Finding& finding) {
            return finding.rule == Rule::Postcondition || finding.rule == Rule::Trees;
          });
