@@ -378,6 +378,8 @@ Result<std::shared_ptr<Work>> post(Communicator& communicator, Collective collec
     case Collective::AllReduce:
     case Collective::AllToAll:
       break;
+    case Collective::Custom:
+      break;
   }
   return Status(StatusCode::Unsupported, "not here");
 }
@@ -416,6 +418,8 @@ Buffers expected(Collective collective, int rank, Buffers before, Place place) {
       break;
     case Collective::AllReduce:
     case Collective::AllToAll:
+      break;
+    case Collective::Custom:
       break;
   }
   return before;
