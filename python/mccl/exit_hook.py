@@ -77,6 +77,9 @@ def describe(error: BaseException, frames: list[tuple[FrameType, int]] | None = 
         # A forked child inherits what its parent was handling: that is in no frame of its own.
         if handled and any(frame is handled[0][0] for frame, _ in frames):
             text = f"{_message(cause)}{_place(handled)}, then {text}"
+    # Other ranks print it: a NUL would cut it short, an escape would command their terminals.
+    text = "".join(
+        character if character.isprintable() else ascii(character)[1:-1] for character in text)
     if len(text) > REASON_CHARACTERS_MAX:
         text = text[: REASON_CHARACTERS_MAX - 3] + "..."
     return text
