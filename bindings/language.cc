@@ -268,8 +268,9 @@ void bind_verifier(py::module_& module) {
       .def_property_readonly("is_proven", &Verdict::is_proven)
       .def_readonly("findings", &Verdict::findings)
       .def("__str__", &Verdict::to_string);
-  module.def("verify", &verify, py::arg("program"), py::call_guard<py::gil_scoped_release>(),
-             "Judges a program: a Verdict.");
+  module.def(
+      "verify", [](const Program& program) { return verify(program); }, py::arg("program"),
+      py::call_guard<py::gil_scoped_release>(), "Judges a program: a Verdict.");
 }
 
 }  // namespace

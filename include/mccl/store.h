@@ -36,10 +36,15 @@ class Store {
 
   // The same within `bound`, which the call only borrows. A store whose calls have a bound of their
   // own need not know of it.
-  virtual Status set_within(const StoreBound& bound, const std::string& key,
-                            const std::string& value);
-  virtual Result<std::optional<std::string>> get_within(const StoreBound& bound,
-                                                        const std::string& key, int64_t timeout_ns);
+  virtual Status set_within(const StoreBound& /*bound*/, const std::string& key,
+                            const std::string& value) {
+    return set(key, value);
+  }
+  virtual Result<std::optional<std::string>> get_within(const StoreBound& /*bound*/,
+                                                        const std::string& key,
+                                                        int64_t timeout_ns) {
+    return get(key, timeout_ns);
+  }
 };
 
 // For ranks that are threads of one process: one map, shared by every copy of the pointer.

@@ -35,16 +35,6 @@ class MemoryStore final : public Store {
 
 }  // namespace
 
-Status Store::set_within(const StoreBound& /*bound*/, const std::string& key,
-                         const std::string& value) {
-  return set(key, value);
-}
-
-Result<std::optional<std::string>> Store::get_within(const StoreBound& /*bound*/,
-                                                     const std::string& key, int64_t timeout_ns) {
-  return get(key, timeout_ns);
-}
-
 std::shared_ptr<Store> make_memory_store() {
   return std::make_shared<MemoryStore>();
 }
