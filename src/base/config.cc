@@ -46,18 +46,6 @@ std::string write_port_range(const Config& config) {
   return std::to_string(config.port_first) + "-" + std::to_string(config.port_last);
 }
 
-bool parse_algorithms(std::string_view text, Config* config) {
-  std::string list = lower_case(text);
-  std::erase(list, ' ');
-  const auto is_allowed = [](char letter) {
-    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') ||
-           std::string_view("_,;:^").find(letter) != std::string_view::npos;
-  };
-  if (list.empty() || !std::all_of(list.begin(), list.end(), is_allowed)) return false;
-  config->algorithms = list;
-  return true;
-}
-
 bool parse_log_level(std::string_view text, Config* config) {
   const std::string lower = lower_case(text);
   for (const LogLevel level :
@@ -74,37 +62,6 @@ bool parse_profile(std::string_view text, Config* config) {
   if (found == kProfileNames.end()) return false;
   config->cost_profile = static_cast<CostProfile>(found - kProfileNames.begin());
   return true;
-}
-
-SettingRow algorithm_row() {
-  return {
-      .name = "MCCL_ALGO",
-      .type = "a comma list of algorithms (a leading ^ excludes them), or the name of a program",
-      .unit = "",
-      .scope = SettingScope::Job,
-      .effect =
-          "The algorithms that may be chosen, by full name (`all_reduce_ring`) or the part after "
-          "the "
-          "collective (`ring`). `msccl` means all programs from files. A collective of which the "
-          "list names none is not restricted. Unset: all of them.",
-      .fallbacks = {"NCCL_ALGO"},
-      .parse = parse_algorithms,
-      .write = [](const Config& config) { return config.algorithms; }};
-}
-
-SettingRow algorithm_strict_row() {
-  return {
-      .name = "MCCL_ALGO_STRICT",
-      .type = "0 or 1",
-      .unit = "",
-      .scope = SettingScope::Job,
-      .effect =
-          "1: a call that nothing in MCCL_ALGO serves is an error, with the first rule that is in "
-          "the way. 0: another algorithm runs, and a notice says so.",
-      .fallbacks = {},
-      .parse = [](std::string_view text,
-                  Config* config) { return parse_switch(text, "1", &config->is_algorithm_strict); },
-      .write = [](const Config& config) { return config.is_algorithm_strict ? "1" : "0"; }};
 }
 
 SettingRow deterministic_row() {
@@ -415,12 +372,11 @@ std::string_view cost_profile_name(CostProfile profile) {
 
 std::span<const SettingRow> settings() {
   static const std::vector<SettingRow> rows = [] {
-    std::vector<SettingRow> all = {algorithm_row(),     algorithm_strict_row(), deterministic_row(),
-                                   device_wait_row(),   dump_directory_row(),   log_row(),
-                                   park_limit_row(),    peer_timeout_row(),     port_range_row(),
-                                   profile_row(),       secret_row(),           secret_file_row(),
-                                   socket_buffer_row(), socket_interface_row(), switch_row(),
-                                   timeout_row(),       unified_row(),          uplink_ports_row()};
+    std::vector<SettingRow> all = {
+        deterministic_row(), device_wait_row(),  dump_directory_row(), log_row(),
+        park_limit_row(),    peer_timeout_row(), port_range_row(),     profile_row(),
+        secret_row(),        secret_file_row(),  socket_buffer_row(),  socket_interface_row(),
+        switch_row(),        timeout_row(),      unified_row(),        uplink_ports_row()};
     for (SettingRow& row : program_setting_rows()) all.push_back(std::move(row));
     std::sort(all.begin(), all.end(), [](const SettingRow& left, const SettingRow& right) {
       return left.name < right.name;
@@ -449,9 +405,8 @@ Environment read_environment() {
   return read_variables([](std::string_view name) {
     constexpr std::array<std::string_view, 5> kPrefixes = {"MCCL_", "NCCL_", "GLOO_", "MSCCL_",
                                                            "RCCL_"};
-    return std::any_of(kPrefixes.begin(), kPrefixes.end(), [name](std::string_view prefix) {
-      return name.starts_with(prefix);
-    });
+    return std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                       [name](std::string_view prefix) { return name.starts_with(prefix); });
   });
 }
 

@@ -148,10 +148,55 @@ SettingRow topology_row() {
           .write = [](const Config& config) { return config.topology_name; }};
 }
 
+bool parse_algorithms(std::string_view text, Config* config) {
+  std::string list = lower_case(text);
+  std::erase(list, ' ');
+  const auto is_allowed = [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') ||
+           std::string_view("_,;:^").find(letter) != std::string_view::npos;
+  };
+  if (list.empty() || !std::all_of(list.begin(), list.end(), is_allowed)) return false;
+  config->algorithms = list;
+  return true;
+}
+
+SettingRow algorithm_row() {
+  return {
+      .name = "MCCL_ALGO",
+      .type = "a comma list of algorithms (a leading ^ excludes them), or the name of a program",
+      .unit = "",
+      .scope = SettingScope::Job,
+      .effect =
+          "The algorithms that may be chosen, by full name (`all_reduce_ring`) or the part after "
+          "the "
+          "collective (`ring`). `msccl` means all programs from files. A collective of which the "
+          "list names none is not restricted. Unset: all of them.",
+      .fallbacks = {"NCCL_ALGO"},
+      .parse = parse_algorithms,
+      .write = [](const Config& config) { return config.algorithms; }};
+}
+
+SettingRow algorithm_strict_row() {
+  return {
+      .name = "MCCL_ALGO_STRICT",
+      .type = "0 or 1",
+      .unit = "",
+      .scope = SettingScope::Job,
+      .effect =
+          "1: a call that nothing in MCCL_ALGO serves is an error, with the first rule that is in "
+          "the way. 0: another algorithm runs, and a notice says so.",
+      .fallbacks = {},
+      .parse = [](std::string_view text,
+                  Config* config) { return parse_switch(text, "1", &config->is_algorithm_strict); },
+      .write = [](const Config& config) { return config.is_algorithm_strict ? "1" : "0"; }};
+}
+
 }  // namespace
 
 std::vector<SettingRow> program_setting_rows() {
-  return {folder_row(),
+  return {algorithm_row(),
+          algorithm_strict_row(),
+          folder_row(),
           fit_row(),
           unproven_row(),
           protocol_row(),

@@ -154,37 +154,6 @@ Status Bootstrap::publish(const RankRecord& record, uint64_t meeting) {
   return set(key_of_meeting(), meeting_);
 }
 
-void Bootstrap::decline(const RankRecord& record, uint64_t meeting, const Status& reason) {
-  constexpr TimeNs kDeclineNs = 2 * kNsPerSecond;
-  own_ = record;
-  const Status named(reason.code(),
-                     name_of(options_.rank, own_) + " cannot take part: " + reason.message(),
-                     options_.rank, -1);
-  deadline_ = std::min(deadline_, deadline_after(clock_.now(), kDeclineNs));
-  if (options_.rank == 0) {
-    meeting_ = fmt::format("{:016x}", meeting);
-    meeting_number_ = meeting;
-    (void)spread(named);
-    (void)set(key_of_meeting(), meeting_);
-    return;
-  }
-  while (clock_.now() < deadline_ && !is_interrupted()) {
-    const Result<std::optional<std::string>> called =
-        get(key_of_meeting(), std::clamp<TimeNs>(deadline_ - clock_.now(), 0, kSliceNs));
-    if (!called.is_ok()) return;
-    if (called.value().has_value() && parse_meeting(*called.value()).is_ok()) {
-      // One that is over is of an earlier run.
-      const Result<std::optional<std::string>> blob = get(key_of_blob(), 0);
-      if (!blob.is_ok()) return;
-      if (!blob.value().has_value()) {
-        (void)spread(named);
-        return;
-      }
-    }
-    pause();
-  }
-}
-
 Status Bootstrap::publish_record() {
   if (options_.check_secret) own_.secret_check = options_.check_secret(meeting_);
   return set(key_of_rank(options_.rank), to_json(own_).dump());

@@ -31,8 +31,8 @@ struct StepProof {
 struct Proof {
   std::vector<std::vector<std::vector<StepProof>>> steps;  // [rank][lane][step]
   // One digest per output chunk (index over all blocks) of its tree of reductions (law L5); two
-  // programs with equal digests give equal bits. Those of rank 0 where the ranks' differ. Of a custom
-  // collective: one per different promise, in the order of ranks and outputs.
+  // programs with equal digests give equal bits. Those of rank 0 where the ranks' differ. Of a
+  // custom collective: one per different promise, in the order of ranks and outputs.
   std::vector<uint64_t> output_trees;
   // Every rank reduces every output in the same tree. False only where the judge was asked to let
   // that pass: such a program gives ranks different bits wherever order is visible.

@@ -77,10 +77,6 @@ double protocol_efficiency(ProgramProtocol protocol) {
   return row_of(protocol).efficiency;
 }
 
-std::string_view protocol_name(ProgramProtocol protocol) {
-  return row_of(protocol).name;
-}
-
 Result<std::vector<ProtocolChoice>> parse_protocol_choices(const std::string& text) {
   std::vector<ProtocolChoice> choices;
   for (size_t begin = 0; begin <= text.size();) {

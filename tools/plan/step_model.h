@@ -14,13 +14,12 @@
 #include "mccl/status.h"
 #include "mccl/types.h"
 #include "planner/link_profile.h"
+#include "planner/program_fit.h"
 
 namespace mccl {
 
 // Simple 1; LL 1/2: 4 bytes of data per 4 of flag; LL128 120/128: 8 of flag per line.
 double protocol_efficiency(ProgramProtocol protocol);
-// "Simple", "LL", "LL128".
-std::string_view protocol_name(ProgramProtocol protocol);
 
 // "LL,ring=LL128": the protocol of each program. Without a name it is that of all programs that
 // have no line of their own; where there is no such line, only the named ones are looked at.

@@ -343,16 +343,12 @@ Result<std::shared_ptr<Work>> post(Communicator& communicator, Collective collec
   float* const output = buffers.output.data();
   const int rank = communicator.rank();
   const bool is_in_place = place == Place::InPlace;
-  const auto outputs = [&](float* base) {
-    std::vector<OutputBlock> blocks;
+  const auto blocks_of = [](auto blocks, auto* base) {
     for (int r = 0; r < kRanks; ++r) blocks.push_back({base + r * kCount, kCount});
     return blocks;
   };
-  const auto inputs = [&](const float* base) {
-    std::vector<InputBlock> blocks;
-    for (int r = 0; r < kRanks; ++r) blocks.push_back({base + r * kCount, kCount});
-    return blocks;
-  };
+  const auto outputs = [&](float* base) { return blocks_of(std::vector<OutputBlock>(), base); };
+  const auto inputs = [&](float* base) { return blocks_of(std::vector<InputBlock>(), base); };
   const bool is_root = rank == 1;
   switch (collective) {
     case Collective::AllGather:
@@ -377,7 +373,6 @@ Result<std::shared_ptr<Work>> post(Communicator& communicator, Collective collec
       return communicator.broadcast(input, kCount, DataType::Float32, 1);
     case Collective::AllReduce:
     case Collective::AllToAll:
-      break;
     case Collective::Custom:
       break;
   }
@@ -418,7 +413,6 @@ Buffers expected(Collective collective, int rank, Buffers before, Place place) {
       break;
     case Collective::AllReduce:
     case Collective::AllToAll:
-      break;
     case Collective::Custom:
       break;
   }
