@@ -157,8 +157,8 @@ def custom_collective(
     `input` and `output` are tensors of one dtype that hold the chunks which the program's contract
     gives this rank, one behind the other; all chunks of all ranks are equally long. A rank with no
     chunks of its own passes empty tensors and `chunk_elements`. With `async_op` returns a Work,
-    else waits and returns None. ValueError names the programs that are loaded, or the two sizes that
-    disagree; see docs/custom-algorithms.md.
+    else waits and returns None. ValueError names the programs that are loaded, or the two sizes
+    that disagree; see docs/custom-algorithms.md.
     """
     work = _backend_of(group).custom(name, input, output, op, async_op, chunk_elements)
     if async_op:

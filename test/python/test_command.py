@@ -62,25 +62,25 @@ def test_version_and_help_are_results():
         assert err == ""
 
 
-RING = pathlib.Path(__file__).parents[1] / "torch" / "programs" / "ring_of_two.xml"
+RING_FILE = pathlib.Path(__file__).parents[1] / "torch" / "programs" / "ring_of_two.xml"
 
 
 def test_explain_names_the_file_that_would_serve_and_the_rule_in_its_way():
-    served = run_json("explain", "--ranks", 2, "--bytes", "64K", "--in-place", "--xml", RING)
+    served = run_json("explain", "--ranks", 2, "--bytes", "64K", "--in-place", "--xml", RING_FILE)
     assert served["programs"][0]["program"] == "ring_of_two"
-    assert served["programs"][0]["verdict"] == f"loaded from {RING}"
-    small, _ = run("explain", "--ranks", 2, "--bytes", 32, "--xml", RING)
+    assert served["programs"][0]["verdict"] == f"loaded from {RING_FILE}"
+    small, _ = run("explain", "--ranks", 2, "--bytes", 32, "--xml", RING_FILE)
     assert "rejected: its window is 64 bytes or more and less than 1048577" in small
     assert "would do: calls of 64 bytes or more" in small
-    strict, _ = run("explain", "--ranks", 2, "--bytes", 100, "--xml", RING, MCCL_ALGO_FIT="strict")
+    strict, _ = run("explain", "--ranks", 2, "--bytes", 100, "--xml", RING_FILE, MCCL_ALGO_FIT="strict")
     assert "a block of 25 elements does not divide into 2 chunks" in strict
-    others, _ = run("explain", "--ranks", 4, "--bytes", "64K", "--xml", RING)
+    others, _ = run("explain", "--ranks", 4, "--bytes", "64K", "--xml", RING_FILE)
     assert "rejected: it is for 2 ranks, the communicator has 4" in others
 
 
 def test_explain_says_no_to_a_file_that_is_not_proven(tmp_path):
     wrong = tmp_path / "wrong.xml"
-    wrong.write_text(RING.read_text().replace('type="rrcs"', 'type="rcs"'))
+    wrong.write_text(RING_FILE.read_text().replace('type="rrcs"', 'type="rcs"'))
     _, err = run("explain", "--ranks", 2, "--bytes", "64K", "--xml", wrong, status=1)
     assert f"{wrong}:6:7: not proven, postcondition: rank 0: output[0] lacks" in err
 
