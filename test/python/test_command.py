@@ -72,7 +72,8 @@ def test_explain_names_the_file_that_would_serve_and_the_rule_in_its_way():
     small, _ = run("explain", "--ranks", 2, "--bytes", 32, "--xml", RING_FILE)
     assert "rejected: its window is 64 bytes or more and less than 1048577" in small
     assert "would do: calls of 64 bytes or more" in small
-    strict, _ = run("explain", "--ranks", 2, "--bytes", 100, "--xml", RING_FILE, MCCL_ALGO_FIT="strict")
+    strict, _ = run("explain", "--ranks", 2, "--bytes", 100, "--xml", RING_FILE,
+                    MCCL_ALGO_FIT="strict")
     assert "a block of 25 elements does not divide into 2 chunks" in strict
     others, _ = run("explain", "--ranks", 4, "--bytes", "64K", "--xml", RING_FILE)
     assert "rejected: it is for 2 ranks, the communicator has 4" in others
