@@ -131,7 +131,13 @@ TimeNs WaitWatch::note_silence(uint64_t communicator, const EngineGroup& group, 
                                TimeNs now, bool* has_news) {
   TimeNs next = kNever;
   for (auto& [process, answer] : inquiry.answers) {
-    if (answer.asked_at == kNever || answer.is_silent) continue;
+    if (answer.asked_at == kNever) continue;
+    if (answer.is_silent) {
+      // Of first hand, so that it is as true as long as there is no answer.
+      const auto known = inquiry.said.find({process, communicator});
+      if (known != inquiry.said.end() && known->second.is_silent) known->second.said_at = now;
+      continue;
+    }
     if (now - answer.asked_at < kSilentNs) {
       next = std::min(next, answer.asked_at + kSilentNs);
       continue;

@@ -208,6 +208,17 @@ TEST_F(WaitWatch, AStoppedRankIsNamedAndWaitedFor) {
   EXPECT_TRUE(has_line(name_of(1) + " answers again, after 4.")) << all_lines();
 }
 
+TEST_F(WaitWatch, AStoppedRankIsStillNamedLongAfterwards) {
+  make(3);
+  for (int rank = 0; rank < 3; ++rank) post_at(0, rank, all_reduce());
+  group_->world().at(kNsPerMs * 100, 0, [this] { group_->world().pause(1); });
+  for (const int rank : {0, 2}) post_at(kNsPerMs * 200, rank, all_reduce(), 60 * kNsPerSecond);
+  run_until(90 * kNsPerSecond);
+  const std::string words = name_of(1) + ": it does not answer: it is stopped, or its host sleeps";
+  EXPECT_TRUE(has_line("has waited for 30.0 s: " + words)) << all_lines();
+  EXPECT_NE(status(0, 1).message().find(words), std::string::npos) << status(0, 1).message();
+}
+
 TEST_F(WaitWatch, ALongWaitIsTold) {
   make(2);
   post_at(0, 0, all_reduce());
