@@ -18,6 +18,7 @@ HAND_OFF_SEEDS=${HAND_OFF_SEEDS:-1:100000}
 SEED_SUITE=build/release/test/sim/seeds_test
 FAULT_SUITE=build/release/test/sim/fault_seeds_test
 HAND_OFF_SUITE=build/release/test/sim/hand_off_seeds_test
+CONTRACT_SUITE=build/release/test/sim/random_contract_test
 HOSTS_TEST=build/release/test/hosts/hosts_test
 LARGE_KIB=$((14 * 1024 * 1024))  # free memory that the large tensor needs
 what=${1:-all}
@@ -63,7 +64,7 @@ seeds() {
     return 0
   fi
   "$SEED_SUITE" --seeds="$SEEDS" && "$FAULT_SUITE" --seeds="$SEEDS" &&
-    "$HAND_OFF_SUITE" --seeds="$HAND_OFF_SEEDS"
+    "$CONTRACT_SUITE" --seeds="$SEEDS" && "$HAND_OFF_SUITE" --seeds="$HAND_OFF_SEEDS"
 }
 
 handoff() {

@@ -257,7 +257,7 @@ void ProgramLibrary::make_digest() {
     }
     text += fmt::format("{} {} {} {} {} {} \"{}\" {}\n{}", loaded.program.name,
                         static_cast<int>(loaded.dialect), use.begin_bytes, use.end_bytes,
-                        protocol_name(use.protocol), use.priority, use.topology, use.version,
+                        msccl_protocol_name(use.protocol), use.priority, use.topology, use.version,
                         written.value());
     if (files.insert(loaded.file).second) files_.push_back(loaded.file);
   }

@@ -26,6 +26,10 @@ enum class XmlDialect : uint8_t {
 // Simple is the bulk path, LL and LL128 select the path of small messages.
 enum class ProgramProtocol : uint8_t { Simple, LowLatency, LowLatency128 };
 
+// "simple", "low_latency", "low_latency_128"; MSCCL's are Simple, LL, LL128.
+std::string_view mccl_protocol_name(ProgramProtocol protocol);
+std::string_view msccl_protocol_name(ProgramProtocol protocol);
+
 // For which calls a file is meant, beside what its program claims: the file's own words, whatever
 // the dialect, brought to one form. Sizes are those of a call as spec and planner count them: bytes
 // of the larger buffer (S in algorithms/catalog.h).

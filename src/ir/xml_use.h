@@ -1,8 +1,6 @@
 // For which calls a file is meant, as both dialects say it. Internal to ir.
 #pragma once
 
-#include <string_view>
-
 #include "ir/xml.h"
 #include "ir/xml_document.h"
 
@@ -18,9 +16,5 @@ void read_msccl_use(XmlDocument* document, ProgramUse* use);
 // InvalidArgument where no file can say `use`: an empty window, a number below zero, a topology
 // that is no name.
 Status check_use(const ProgramUse& use);
-
-// "simple", "low_latency", "low_latency_128"; MSCCL's are Simple, LL, LL128.
-std::string_view mccl_protocol_name(ProgramProtocol protocol);
-std::string_view msccl_protocol_name(ProgramProtocol protocol);
 
 }  // namespace mccl

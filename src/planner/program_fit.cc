@@ -170,16 +170,4 @@ bool admits_protocol(const std::string& protocols, ProgramProtocol protocol) {
   return is_listed != is_exclusion;
 }
 
-const char* protocol_name(ProgramProtocol protocol) {
-  switch (protocol) {
-    case ProgramProtocol::Simple:
-      return "Simple";
-    case ProgramProtocol::LowLatency:
-      return "LL";
-    case ProgramProtocol::LowLatency128:
-      return "LL128";
-  }
-  return "unknown";
-}
-
 }  // namespace mccl

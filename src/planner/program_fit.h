@@ -55,8 +55,7 @@ FitWords describe_fit(FitRule rule, const LoadedProgram& loaded, const CallFacts
 // "mccl.stats()" and rows of tools call the rules so: "bit_equality".
 const char* fit_rule_name(FitRule rule);
 
-// Whether a MCCL_PROTO of this canonical spelling admits the protocol, and its name: "LL128".
+// Whether a MCCL_PROTO of this canonical spelling admits the protocol.
 bool admits_protocol(const std::string& protocols, ProgramProtocol protocol);
-const char* protocol_name(ProgramProtocol protocol);
 
 }  // namespace mccl

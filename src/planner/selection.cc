@@ -65,9 +65,9 @@ void apply_use_rules(const PlanTable& header, const ProgramUse& use, Candidate& 
         fmt::format("MCCL_TOPOLOGY={}", use.topology));
   else if (!admits_protocol(header.protocols, use.protocol))
     reject(candidate, PlanRule::Protocol,
-           fmt::format("its protocol is {}, MCCL_PROTO is {}", protocol_name(use.protocol),
+           fmt::format("its protocol is {}, MCCL_PROTO is {}", msccl_protocol_name(use.protocol),
                        header.protocols),
-           fmt::format("a MCCL_PROTO that admits {}", protocol_name(use.protocol)));
+           fmt::format("a MCCL_PROTO that admits {}", msccl_protocol_name(use.protocol)));
 }
 
 // The rules that nothing can override.

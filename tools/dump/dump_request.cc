@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include "base/config.h"
 #include "comm/dump_file.h"
 #include "comm/dump_thread.h"
+#include "comm/endpoint_core.h"
 #include "verb/verb.h"
 
 namespace mccl {
@@ -109,11 +109,6 @@ Version version_of(const std::string& path) {
   const timespec changed = state.st_ctim;
 #endif
   return {state.st_ino, int64_t{changed.tv_sec} * kNsPerSecond + changed.tv_nsec};
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "unknown";
 }
 
 }  // namespace

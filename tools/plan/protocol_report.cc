@@ -74,14 +74,14 @@ std::string write_protocol_report(const ProtocolReport& report) {
       const bool is_first = index == order.front();
       text += fmt::format("{:>8} {} {:<34} {:<8} {:>12.2f} {:>8.3f} {:>10.2f}\n",
                           is_first ? write_bytes(bytes) : "", is_first ? "*" : " ", line.program,
-                          protocol_name(line.protocol), line.time_ns(bytes) / 1e3,
+                          msccl_protocol_name(line.protocol), line.time_ns(bytes) / 1e3,
                           busbw(report, line, bytes), slowdown(line.time_ns(bytes), best_ns));
     }
   }
   for (const StepCrossover& one : find_crossovers(report.lines)) {
     const StepLine& line = report.lines[one.index];
     text += fmt::format("from {} bytes on: {} ({})\n", first_bytes(one), line.program,
-                        protocol_name(line.protocol));
+                        msccl_protocol_name(line.protocol));
   }
   return text;
 }
@@ -104,7 +104,7 @@ std::string write_protocol_report_json(const ProtocolReport& report) {
     for (const size_t index : order) {
       const StepLine& line = report.lines[index];
       entry["programs"].push_back({{"program", line.program},
-                                   {"protocol", protocol_name(line.protocol)},
+                                   {"protocol", msccl_protocol_name(line.protocol)},
                                    {"is_chosen", index == order.front()},
                                    {"time_us", line.time_ns(bytes) / 1e3},
                                    {"busbw_gb_per_s", busbw(report, line, bytes)},
@@ -113,17 +113,19 @@ std::string write_protocol_report_json(const ProtocolReport& report) {
     json["sizes"].push_back(entry);
   }
   for (const StepCrossover& one : find_crossovers(report.lines))
-    json["crossovers"].push_back({{"from_bytes", first_bytes(one)},
-                                  {"program", report.lines[one.index].program},
-                                  {"protocol", protocol_name(report.lines[one.index].protocol)}});
+    json["crossovers"].push_back(
+        {{"from_bytes", first_bytes(one)},
+         {"program", report.lines[one.index].program},
+         {"protocol", msccl_protocol_name(report.lines[one.index].protocol)}});
   return json.dump(2) + "\n";
 }
 
 std::vector<PlotCurve> protocol_curves(const ProtocolReport& report) {
   std::vector<PlotCurve> curves;
   for (const StepLine& line : report.lines) {
-    PlotCurve curve{.name = fmt::format("{} ({})", line.program, protocol_name(line.protocol)),
-                    .points = {}};
+    PlotCurve curve{
+        .name = fmt::format("{} ({})", line.program, msccl_protocol_name(line.protocol)),
+        .points = {}};
     for (const int64_t bytes : report.sizes)
       curve.points.push_back({.bytes = bytes, .time_ns = line.time_ns(bytes)});
     curves.push_back(std::move(curve));

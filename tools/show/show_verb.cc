@@ -28,20 +28,8 @@ const char* dialect_name(XmlDialect dialect) {
   return dialect == XmlDialect::Mccl ? "mccl" : "msccl";
 }
 
-std::string_view protocol_name(ProgramProtocol protocol) {
-  switch (protocol) {
-    case ProgramProtocol::Simple:
-      return "simple";
-    case ProgramProtocol::LowLatency:
-      return "low_latency";
-    case ProgramProtocol::LowLatency128:
-      return "low_latency_128";
-  }
-  return "";
-}
-
 std::string protocol_text(ProgramProtocol protocol) {
-  return fmt::format("{}: here the path of {} messages", protocol_name(protocol),
+  return fmt::format("{}: here the path of {} messages", mccl_protocol_name(protocol),
                      protocol == ProgramProtocol::Simple ? "large" : "small");
 }
 
@@ -103,7 +91,7 @@ Json to_json(const Options& options, const XmlReadResult& read) {
                {"claims_out_of_place", program.out_of_place},
                {"min_bytes", use.begin_bytes},
                {"max_bytes", nullptr},
-               {"protocol", protocol_name(use.protocol)},
+               {"protocol", mccl_protocol_name(use.protocol)},
                {"priority", use.priority},
                {"topology", use.topology},
                {"version", use.version},

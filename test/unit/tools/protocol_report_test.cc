@@ -22,7 +22,7 @@ std::string lines_of(const std::string& protocols) {
   if (!lines.is_ok()) return lines.status().message();
   std::string text;
   for (const StepLine& line : lines.value())
-    text += line.program + " " + std::string(protocol_name(line.protocol)) + "\n";
+    text += line.program + " " + std::string(msccl_protocol_name(line.protocol)) + "\n";
   return text;
 }
 
