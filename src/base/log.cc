@@ -1,10 +1,15 @@
 #include "base/log.h"
 
+#include <poll.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <climits>
+#include <cstddef>
 #include <mutex>
 #include <utility>
 
@@ -30,6 +35,55 @@ class FunctionSink final : public spdlog::sinks::base_sink<std::mutex> {
 
  private:
   Logger::Sink function_;
+};
+
+// An engine writes notices while its peers wait for it: whoever reads standard error must not be
+// able to stop a job by not reading. A line waits a moment; then it is lost, and the next one that
+// gets through says how many were.
+class StandardErrorSink final : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t text;
+    if (lost_count_ > 0) {
+      const std::string name(message.logger_name.data(), message.logger_name.size());
+      const std::string notice = name + ": warning: " + std::to_string(lost_count_) +
+                                 (lost_count_ == 1 ? " line was lost" : " lines were lost") +
+                                 " before this one: nobody read standard error\n";
+      text.append(notice.data(), notice.data() + notice.size());
+    }
+    formatter_->format(message, text);
+    if (write({text.data(), text.size()}))
+      lost_count_ = 0;
+    else
+      ++lost_count_;
+  }
+  void flush_() override {}
+
+ private:
+  static constexpr int kPatienceMs = 100;
+
+  // False when it was not written, or not whole.
+  bool write(std::string_view text) const {
+    const int patience_ms = lost_count_ == 0 ? kPatienceMs : 0;
+    while (!text.empty()) {
+      pollfd standard_error{STDERR_FILENO, POLLOUT, 0};
+      const int ready = poll(&standard_error, 1, patience_ms);
+      if (ready < 0 && errno == EINTR) continue;
+      // A write to a pipe without a reader would end the process.
+      if (ready != 1 || (standard_error.revents & POLLOUT) == 0 ||
+          (standard_error.revents & POLLERR) != 0)
+        return false;
+      // As much fits into a pipe that is ready.
+      const size_t piece = std::min<size_t>(text.size(), PIPE_BUF);
+      const ssize_t written = ::write(STDERR_FILENO, text.data(), piece);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return false;
+      text.remove_prefix(static_cast<size_t>(written));
+    }
+    return true;
+  }
+
+  size_t lost_count_ = 0;
 };
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
@@ -67,8 +121,7 @@ std::string rank_prefix(int rank) {
 }
 
 Logger::Logger(LogLevel level, const std::string& prefix)
-    : level_(level),
-      logger_(make_logger(prefix, std::make_shared<spdlog::sinks::stderr_sink_mt>())) {}
+    : level_(level), logger_(make_logger(prefix, std::make_shared<StandardErrorSink>())) {}
 
 Logger::Logger(LogLevel level, const std::string& prefix, Sink sink)
     : level_(level),

@@ -24,7 +24,8 @@ std::string_view log_level_name(LogLevel level);
 std::string rank_prefix(int rank);
 
 // Copies share one sink. Any thread may log at any time; a line is written whole. Logging never
-// fails and never throws; it blocks only as long as standard error does.
+// fails and never throws. Where nobody reads standard error it blocks for 100 ms once; lines are
+// lost then, and counted in the next one that is written.
 class Logger {
  public:
   using Sink = std::function<void(std::string_view line)>;  // without the line's end

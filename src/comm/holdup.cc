@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "transport/frame.h"
 
@@ -13,16 +14,19 @@ struct PackedHoldup {
   uint64_t communicator;
   uint64_t version;
   uint64_t posted_count;
-  uint64_t waits_for;
+  uint64_t waits_in;
+  uint64_t waits_number;
   uint32_t age_ms;
   uint16_t name_bytes;
   uint16_t text_bytes;
   uint16_t is_busy;
   uint16_t is_silent;
-  uint32_t reserved;
+  uint32_t waits_for_count;
 };
-static_assert(sizeof(PackedHoldup) == 56);
-static_assert(kHoldupsMax * (sizeof(PackedHoldup) + kHoldupTextMax) <= kReportBytesMax);
+static_assert(sizeof(PackedHoldup) == 64);
+static_assert(kHoldupsMax *
+                  (sizeof(PackedHoldup) + kHoldupTextMax + kWaitsForMax * sizeof(uint64_t)) <=
+              kReportBytesMax);
 constexpr TimeNs kAgeMaxMs = 3'600'000;
 constexpr size_t kNameMax = kHoldupTextMax / 2;
 
@@ -44,19 +48,22 @@ std::vector<std::byte> write_report(std::span<const Holdup> holdups, TimeNs now)
   for (const Holdup& holdup : holdups.first(std::min(holdups.size(), kHoldupsMax))) {
     const size_t name_bytes = std::min(holdup.name.size(), kNameMax);
     const size_t text_bytes = std::min(holdup.text.size(), kHoldupTextMax - name_bytes);
+    const size_t waits_for_count = std::min(holdup.waits_for.size(), kWaitsForMax);
     const TimeNs age_ms = std::clamp<TimeNs>((now - holdup.said_at) / kNsPerMs, 0, kAgeMaxMs);
     const PackedHoldup packed{holdup.process,
                               holdup.communicator,
                               holdup.version,
                               holdup.posted_count,
-                              holdup.waits_for,
+                              holdup.waits_in,
+                              holdup.waits_number,
                               static_cast<uint32_t>(age_ms),
                               static_cast<uint16_t>(name_bytes),
                               static_cast<uint16_t>(text_bytes),
                               holdup.is_busy,
                               holdup.is_silent,
-                              0};
+                              static_cast<uint32_t>(waits_for_count)};
     append(report, &packed, sizeof(packed));
+    append(report, holdup.waits_for.data(), waits_for_count * sizeof(uint64_t));
     append(report, holdup.name.data(), name_bytes);
     append(report, holdup.text.data(), text_bytes);
   }
@@ -71,15 +78,21 @@ std::optional<std::vector<Holdup>> parse_report(std::span<const std::byte> repor
     std::memcpy(&packed, report.data(), sizeof(packed));
     report = report.subspan(sizeof(packed));
     const size_t words = size_t{packed.name_bytes} + packed.text_bytes;
-    if (words > std::min(report.size(), kHoldupTextMax) || packed.is_busy > 1 ||
+    if (words > kHoldupTextMax || packed.waits_for_count > kWaitsForMax || packed.is_busy > 1 ||
         packed.is_silent > 1 || packed.age_ms > kAgeMaxMs)
       return std::nullopt;
+    const size_t waits_for_bytes = packed.waits_for_count * sizeof(uint64_t);
+    if (waits_for_bytes + words > report.size()) return std::nullopt;
     Holdup& holdup = holdups.emplace_back();
     holdup.process = packed.process;
     holdup.communicator = packed.communicator;
     holdup.version = packed.version;
     holdup.posted_count = packed.posted_count;
-    holdup.waits_for = packed.waits_for;
+    holdup.waits_in = packed.waits_in;
+    holdup.waits_number = packed.waits_number;
+    holdup.waits_for.resize(packed.waits_for_count);
+    std::memcpy(holdup.waits_for.data(), report.data(), waits_for_bytes);
+    report = report.subspan(waits_for_bytes);
     holdup.is_busy = packed.is_busy == 1;
     holdup.is_silent = packed.is_silent == 1;
     holdup.said_at = now - packed.age_ms * kNsPerMs;
@@ -89,19 +102,50 @@ std::optional<std::vector<Holdup>> parse_report(std::span<const std::byte> repor
   return holdups;
 }
 
-std::vector<Holdup> find_circle(uint64_t process, std::span<const uint64_t> first,
-                                std::span<const Holdup> holdups) {
-  for (uint64_t at : first) {
-    std::vector<Holdup> path;
-    while (at != process && path.size() < holdups.size()) {
-      const auto next = std::find_if(holdups.begin(), holdups.end(), [at](const Holdup& holdup) {
-        return holdup.process == at && holdup.waits_for != 0;
-      });
-      if (next == holdups.end()) break;
-      path.push_back(*next);
-      at = next->waits_for;
+// Breadth first: the waits are a graph, since a rank may wait for several.
+std::vector<Holdup> find_circle(const AwaitedPeers& start, std::span<const Holdup> holdups,
+                                const std::function<bool(uint64_t, uint64_t)>& is_absent) {
+  struct Step {
+    const Holdup* holdup;
+    size_t from;       // the step before it
+    bool has_absence;  // on the way here
+  };
+  constexpr size_t kStart = SIZE_MAX;
+  std::vector<Step> steps;
+  std::set<const Holdup*> seen;
+  const auto reach = [&](uint64_t process, uint64_t communicator, uint64_t number, size_t from) {
+    const bool had_absence = from != kStart && steps[from].has_absence;
+    for (const Holdup& holdup : holdups) {
+      if (holdup.process != process || holdup.communicator != communicator ||
+          holdup.waits_for.empty() || !seen.insert(&holdup).second)
+        continue;
+      const bool is_missing = holdup.waits_in != communicator ||
+                              (number != kMessageWait && holdup.posted_count <= number);
+      steps.push_back({&holdup, from, had_absence || is_missing});
     }
-    if (at == process && !path.empty()) return path;
+  };
+  const auto closes = [&](const Step& step) {
+    const Holdup& last = *step.holdup;
+    if (std::find(last.waits_for.begin(), last.waits_for.end(), start.process) ==
+        last.waits_for.end())
+      return false;
+    if (last.waits_number != kMessageWait && is_absent(last.waits_in, last.waits_number))
+      return true;
+    return step.has_absence &&
+           (last.waits_number == kMessageWait ||
+            (last.waits_in == start.communicator && last.waits_number == start.number));
+  };
+  for (const uint64_t peer : start.peers) reach(peer, start.communicator, start.number, kStart);
+  for (size_t index = 0; index < steps.size(); ++index) {
+    if (!closes(steps[index])) {
+      const Holdup& at = *steps[index].holdup;
+      for (const uint64_t next : at.waits_for) reach(next, at.waits_in, at.waits_number, index);
+      continue;
+    }
+    std::vector<Holdup> circle;
+    for (size_t at = index; at != kStart; at = steps[at].from) circle.push_back(*steps[at].holdup);
+    std::reverse(circle.begin(), circle.end());
+    return circle;
   }
   return {};
 }

@@ -17,6 +17,11 @@ constexpr TimeNs kIntervalMaxNs = 5 * kNsPerSecond;
 // The engine of a living process answers at once, whatever its callers do; a question may wait
 // behind data on a slow link.
 constexpr TimeNs kSilentNs = 2 * kNsPerSecond;
+constexpr const char* kSilentText = "it does not answer: it is stopped, or its host sleeps";
+// A process that has said nothing for so long may have been taken for silent meanwhile.
+constexpr TimeNs kRepeatedNs = kSilentNs;
+// News to whoever asked, until it asks again: one that is stopped finds no heap of them.
+constexpr int kNewsMax = 8;
 // What was said is asked for again long before; what nobody repeats does not hold any more.
 constexpr TimeNs kSayingLastsNs = 3 * kIntervalMaxNs;
 // A circle of waits may dissolve by itself when calls are asynchronous.
@@ -151,10 +156,9 @@ TimeNs WaitWatch::note_silence(uint64_t communicator, const EngineGroup& group, 
     silent.is_silent = true;
     silent.said_at = now;
     silent.name = name;
-    silent.text = is_connected ? "it does not answer: it is stopped, or its host sleeps"
-                               : "it is not connected yet";
+    silent.text = is_connected ? kSilentText : "it is not connected yet";
     const std::string text = silent.text;
-    note(inquiry, std::move(silent));
+    note(communicator, inquiry, std::move(silent));
     *has_news = true;
     logger_.warning(fmt::format("{} waits for {} for {}: {}", describe_wait(group, *inquiry.wait),
                                 name, age(inquiry.wait->since), text));
@@ -164,8 +168,7 @@ TimeNs WaitWatch::note_silence(uint64_t communicator, const EngineGroup& group, 
 
 void WaitWatch::tell_of_circle(uint64_t communicator, const EngineGroup& group,
                                Inquiry& inquiry) const {
-  const std::vector<Holdup> circle = find_circle(transport_.process_id(), inquiry.wait->peers,
-                                                 find_holdups(communicator, inquiry));
+  const std::vector<Holdup> circle = find_circle(communicator, inquiry);
   if (circle.empty()) return;
   inquiry.has_told_circle = true;
   logger_.warning(fmt::format("the ranks wait in a circle: {} waits in {}, and {}", own_name(group),
@@ -173,14 +176,14 @@ void WaitWatch::tell_of_circle(uint64_t communicator, const EngineGroup& group,
                               describe(group, *inquiry.wait, communicator, circle)));
 }
 
-std::string WaitWatch::describe_wait(const EngineGroup& group, const Wait& wait) const {
+std::string WaitWatch::describe_wait(const EngineGroup& group, const Wait& wait) {
   if (wait.number == kMessageWait) return fmt::format("a message of {}", group.title);
   return fmt::format("operation {} ({}) of {}", wait.number, describe_call(wait.fingerprint),
                      group.title);
 }
 
 std::string WaitWatch::describe(const EngineGroup& group, const Wait& wait, uint64_t communicator,
-                                const std::vector<Holdup>& holdups) const {
+                                const std::vector<Holdup>& holdups) {
   constexpr size_t kTextsMax = 4;
   std::string text;
   for (size_t index = 0; index < holdups.size(); ++index) {
@@ -196,21 +199,41 @@ std::string WaitWatch::describe(const EngineGroup& group, const Wait& wait, uint
   return text;
 }
 
-void WaitWatch::note(Inquiry& inquiry, Holdup holdup) const {
+void WaitWatch::note(uint64_t communicator, Inquiry& inquiry, Holdup holdup) const {
   if (holdup.process == transport_.process_id()) return;
   const auto [known, is_new] =
       inquiry.said.try_emplace({holdup.process, holdup.communicator}, holdup);
-  if (is_new || known->second.is_later_than(holdup)) return;
-  if (holdup.is_later_than(known->second) || holdup.said_at > known->second.said_at)
-    known->second = std::move(holdup);
+  if (!is_new) {
+    if (known->second.is_later_than(holdup)) return;
+    if (holdup.is_later_than(known->second) || holdup.said_at > known->second.said_at)
+      known->second = std::move(holdup);
+  }
+  // What others have heard of a process does not make up for the answer that it owes to this one.
+  const auto answer = inquiry.answers.find(known->first.first);
+  if (known->first.second != communicator || answer == inquiry.answers.end() ||
+      !answer->second.is_silent || known->second.is_silent)
+    return;
+  known->second.is_silent = true;
+  known->second.text = kSilentText;
 }
 
-std::vector<Holdup> WaitWatch::find_holdups(uint64_t communicator, const Inquiry& inquiry) const {
+std::vector<Holdup> WaitWatch::find_holdups(uint64_t communicator, const Inquiry& inquiry) {
   std::vector<Holdup> holdups;
   for (const auto& [key, holdup] : inquiry.said)
-    if (holdup.communicator != communicator || holdup.holds(inquiry.wait->number))
+    if (holdup.communicator == communicator && holdup.holds(inquiry.wait->number))
       holdups.push_back(holdup);
   return holdups;
+}
+
+std::vector<Holdup> WaitWatch::find_circle(uint64_t communicator, const Inquiry& inquiry) const {
+  std::vector<Holdup> holdups;
+  for (const auto& [key, holdup] : inquiry.said) holdups.push_back(holdup);
+  return mccl::find_circle(
+      {transport_.process_id(), communicator, inquiry.wait->number, inquiry.wait->peers}, holdups,
+      [this](uint64_t other, uint64_t number) {
+        const auto group = groups_.find(other);
+        return group == groups_.end() || group->second->queue.posted_count() <= number;
+      });
 }
 
 void WaitWatch::describe_absence(const EngineGroup& group, uint64_t communicator,
@@ -226,14 +249,27 @@ void WaitWatch::describe_absence(const EngineGroup& group, uint64_t communicator
     if (other == communicator || !inquiry.wait || inquiry.wait->peers.empty()) continue;
     const auto found = groups_.find(other);
     if (found == groups_.end()) continue;
-    holdup.waits_for = inquiry.wait->peers.front();
-    const auto member = found->second->members.find(holdup.waits_for);
-    holdup.text += fmt::format(
-        "; it waits for {} in {}",
-        member == found->second->members.end() ? "another process" : member->second.name,
-        describe_wait(*found->second, *inquiry.wait));
+    holdup.waits_for = inquiry.wait->peers;
+    holdup.waits_in = other;
+    holdup.waits_number = inquiry.wait->number;
+    holdup.text += "; " + describe_peers(*found->second, *inquiry.wait);
     return;
   }
+}
+
+std::string WaitWatch::describe_peers(const EngineGroup& group, const Wait& wait) {
+  constexpr size_t kNamesMax = 3;
+  std::string names;
+  for (size_t index = 0; index < wait.peers.size(); ++index) {
+    if (index == kNamesMax) {
+      names += fmt::format(" and {} more", wait.peers.size() - index);
+      break;
+    }
+    const auto member = group.members.find(wait.peers[index]);
+    names += (index > 0 ? ", " : "") +
+             (member == group.members.end() ? "another process" : member->second.name);
+  }
+  return fmt::format("it waits for {} in {}", names, describe_wait(group, wait));
 }
 
 // The words are made anew, the version only when something else has changed.
@@ -247,38 +283,50 @@ const Holdup& WaitWatch::speak(uint64_t communicator, const EngineGroup& group) 
               .name = own_name(group)};
   const std::optional<Wait> wait = find_wait(group, next.said_at);
   next.is_busy = wait && wait->peers.empty() && !wait->own_reason.empty();
-  if (next.is_busy)
+  if (next.is_busy) {
     next.text = "it waits for " + wait->own_reason;
-  else
+  } else if (wait && !wait->peers.empty()) {
+    next.waits_for = wait->peers;
+    next.waits_in = communicator;
+    next.waits_number = wait->number;
+    next.text = describe_peers(group, *wait);
+  } else {
     describe_absence(group, communicator, next);
+  }
   const Holdup& last = inquiry.own;
-  if (last.process == 0 || last.posted_count != next.posted_count ||
-      last.waits_for != next.waits_for || last.is_busy != next.is_busy)
-    ++next.version;
+  const bool is_same = last.process != 0 && last.posted_count == next.posted_count &&
+                       last.waits_for == next.waits_for && last.waits_in == next.waits_in &&
+                       last.waits_number == next.waits_number && last.is_busy == next.is_busy;
+  if (!is_same || next.said_at - last.said_at >= kRepeatedNs) ++next.version;
   inquiry.own = std::move(next);
   return inquiry.own;
 }
 
 std::vector<Holdup> WaitWatch::make_report(uint64_t communicator, const EngineGroup& group,
                                            uint64_t number) {
+  // The most important first: what is more than a report holds is left out.
   std::vector<Holdup> report = {speak(communicator, group)};
+  std::vector<Holdup> links;
+  std::vector<Holdup> over;  // so that it is known to be
   const bool is_absent = number == kMessageWait || number >= group.queue.posted_count();
-  const auto add = [&](const Holdup& holdup) {
-    if (report.size() < kHoldupsMax) report.push_back(holdup);
-  };
   for (const auto& [other, inquiry] : inquiries_) {
-    if (!inquiry.wait) continue;
-    // Of the communicator that was asked about everything, so that what is over is known to be.
-    if (other == communicator) {
-      for (const auto& [key, holdup] : inquiry.said)
-        if (holdup.holds(number)) add(holdup);
-      for (const auto& [key, holdup] : inquiry.said)
-        if (!holdup.holds(number)) add(holdup);
-    } else if (is_absent) {
-      // This rank is absent because of what it waits for elsewhere.
-      for (const Holdup& holdup : find_holdups(other, inquiry)) add(holdup);
+    // Of other communicators only what keeps this rank from its call.
+    if (!inquiry.wait || (other != communicator && !is_absent)) continue;
+    for (const auto& [key, holdup] : inquiry.said) {
+      const bool is_here = holdup.communicator == other;
+      if (is_here && holdup.holds(other == communicator ? number : inquiry.wait->number))
+        report.push_back(holdup);
+      else if (holdup.is_link())
+        links.push_back(holdup);
+      else if (!is_here)
+        report.push_back(holdup);
+      else if (other == communicator)
+        over.push_back(holdup);
     }
   }
+  report.insert(report.end(), links.begin(), links.end());
+  report.insert(report.end(), over.begin(), over.end());
+  if (report.size() > kHoldupsMax) report.resize(kHoldupsMax);
   return report;
 }
 
@@ -297,6 +345,7 @@ void WaitWatch::on_probe(Link& link, const FrameHeader& head, EngineGroup* group
   if (head.sequence == kMessageWait) return;
   Asker& asker = inquiries_[communicator].askers[link.peer_process()];
   asker.number = head.sequence;
+  asker.news_left = kNewsMax;
   for (const Holdup& holdup : report)
     asker.told[{holdup.process, holdup.communicator}] = {holdup.version, holdup.is_silent};
 }
@@ -317,7 +366,7 @@ bool WaitWatch::on_report(Link& link, uint64_t communicator, std::span<const std
                                 age(answer->second.asked_at)));
   }
   answer->second = {};
-  for (Holdup& holdup : *holdups) note(inquiry, std::move(holdup));
+  for (Holdup& holdup : *holdups) note(communicator, inquiry, std::move(holdup));
   // Whoever asked about another group may wait for this rank because this rank waits here.
   for (auto& [other, one] : inquiries_) tell_askers(other, one);
   return true;
@@ -333,20 +382,24 @@ void WaitWatch::tell_askers(uint64_t communicator, Inquiry& inquiry) {
     return number < queue.posted_count() && is_over;
   });
   for (auto& [process, asker] : inquiry.askers) {
-    const std::vector<Holdup> report = make_report(communicator, *group->second, asker.number);
+    Link& link = transport_.link(process);
+    if (asker.news_left == 0 || link.is_failed()) continue;
+    Told told = asker.told;
     std::vector<Holdup> news;
-    for (const Holdup& holdup : report) {
+    bool is_urgent = false;  // links alone wait for the next question
+    for (Holdup& holdup : make_report(communicator, *group->second, asker.number)) {
       if (holdup.process == process) continue;
       const std::pair version{holdup.version, holdup.is_silent};
-      const auto [told, is_new] =
-          asker.told.try_emplace({holdup.process, holdup.communicator}, version);
-      if (!is_new && told->second >= version) continue;
-      told->second = version;
-      news.push_back(holdup);
+      const auto [known, is_new] = told.try_emplace({holdup.process, holdup.communicator}, version);
+      if (!is_new && known->second >= version) continue;
+      known->second = version;
+      is_urgent |= !is_new || !holdup.is_link();
+      news.push_back(std::move(holdup));
     }
-    Link& link = transport_.link(process);
-    if (!news.empty() && !link.is_failed())
-      link.send_report(communicator, asker.number, write_report(news, clock_.now()));
+    if (!is_urgent) continue;
+    asker.told = std::move(told);
+    --asker.news_left;
+    link.send_report(communicator, asker.number, write_report(news, clock_.now()));
   }
 }
 
@@ -360,11 +413,9 @@ std::string WaitWatch::explain(uint64_t communicator) const {
 std::string WaitWatch::explain(uint64_t communicator, const EngineGroup& group,
                                const Inquiry& inquiry) const {
   std::vector<Holdup> holdups = find_holdups(communicator, inquiry);
-  const std::vector<Holdup> circle =
-      find_circle(transport_.process_id(), inquiry.wait->peers, holdups);
+  const std::vector<Holdup> circle = find_circle(communicator, inquiry);
   if (!circle.empty())
     return "the ranks wait in a circle: " + describe(group, *inquiry.wait, communicator, circle);
-  std::erase_if(holdups, [&](const Holdup& holdup) { return holdup.communicator != communicator; });
   for (const auto& [process, answer] : inquiry.answers)
     if (answer.asked_at != kNever && !answer.is_silent)
       holdups.push_back({.process = process,

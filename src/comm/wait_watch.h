@@ -35,7 +35,6 @@ class WaitWatch {
   // Asks where it is time, gives notice of peers that do not answer; returns when to look again.
   TimeNs look(TimeNs now);
 
-  // Messages have no number that both ends know.
   static bool is_about_messages(const FrameHeader& probe) { return probe.sequence == kMessageWait; }
   // The call of a peer of `group` (null: it is not known here) has been compared already.
   void on_probe(Link& link, const FrameHeader& head, EngineGroup* group);
@@ -47,7 +46,6 @@ class WaitWatch {
   std::string explain(uint64_t communicator) const;
 
  private:
-  static constexpr uint64_t kMessageWait = UINT64_MAX;
   // What a communicator waits for now.
   struct Wait {
     uint64_t number = 0;  // the operation's; of messages kMessageWait
@@ -67,6 +65,7 @@ class WaitWatch {
   struct Asker {
     uint64_t number = 0;
     Told told;
+    int news_left = 0;  // until it asks again
   };
   struct Inquiry {
     std::optional<Wait> wait;
@@ -87,10 +86,10 @@ class WaitWatch {
                       bool* has_news);
   void tell_of_circle(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry) const;
   // Takes what was said, unless something later is known.
-  void note(Inquiry& inquiry, Holdup holdup) const;
-  // What is said of others and keeps this rank waiting; and what is said of communicators that
-  // those wait in.
-  std::vector<Holdup> find_holdups(uint64_t communicator, const Inquiry& inquiry) const;
+  void note(uint64_t communicator, Inquiry& inquiry, Holdup holdup) const;
+  // What is said of others and keeps this rank waiting.
+  static std::vector<Holdup> find_holdups(uint64_t communicator, const Inquiry& inquiry);
+  std::vector<Holdup> find_circle(uint64_t communicator, const Inquiry& inquiry) const;
   std::vector<Holdup> make_report(uint64_t communicator, const EngineGroup& group, uint64_t number);
   const Holdup& speak(uint64_t communicator, const EngineGroup& group);
   void describe_absence(const EngineGroup& group, uint64_t communicator, Holdup& holdup) const;
@@ -98,9 +97,10 @@ class WaitWatch {
   std::string explain(uint64_t communicator, const EngineGroup& group,
                       const Inquiry& inquiry) const;
   // "rank 2 (host h7, pid 4711) has not made operation 12 of group world; its last call ..."
-  std::string describe(const EngineGroup& group, const Wait& wait, uint64_t communicator,
-                       const std::vector<Holdup>& holdups) const;
-  std::string describe_wait(const EngineGroup& group, const Wait& wait) const;
+  static std::string describe(const EngineGroup& group, const Wait& wait, uint64_t communicator,
+                              const std::vector<Holdup>& holdups);
+  static std::string describe_wait(const EngineGroup& group, const Wait& wait);
+  static std::string describe_peers(const EngineGroup& group, const Wait& wait);
   std::string own_name(const EngineGroup& group) const;
   std::string age(TimeNs since) const;
 

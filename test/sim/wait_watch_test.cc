@@ -18,9 +18,9 @@ class WaitWatch : public testing::Test {
  protected:
   using Call = std::function<Result<std::shared_ptr<Work>>(Communicator&, CallOptions)>;
 
-  void make(int rank_count) {
+  void make(int rank_count, const sim::WorldOptions& options = {}) {
     group_ = std::make_unique<SimulatedGroup>(
-        rank_count, sim::WorldOptions{},
+        rank_count, options,
         SimulatedGroupOptions{.has_timers = true, .log = [this](int rank, std::string_view line) {
                                 lines_.push_back(std::to_string(rank) + ": " + std::string(line));
                               }});
@@ -181,6 +181,52 @@ TEST_F(WaitWatch, ACircleThroughThreeGroupsIsFound) {
   post_at(0, 2, broadcast(0), 5 * kNsPerSecond, 2);
   run_until(4 * kNsPerSecond);
   EXPECT_TRUE(has_line("the ranks wait in a circle")) << all_lines();
+}
+
+// Rank 3 begins with the other group and waits there for ranks 1 and 2; rank 0 only waits for it.
+TEST_F(WaitWatch, ACircleThroughOneOfSeveralIsFound) {
+  make(4);
+  add_group("other");
+  for (const int rank : {0, 1, 2}) post_at(0, rank, all_reduce(), 30 * kNsPerSecond, 0);
+  post_at(0, 3, all_reduce(), 30 * kNsPerSecond, 1);
+  run_until(10 * kNsPerSecond);
+  for (const int rank : {1, 2, 3})
+    EXPECT_TRUE(has_line("the ranks wait in a circle: " + name_of(rank) + " waits in"))
+        << rank << "\n"
+        << all_lines();
+}
+
+// Rank 3 gets the broadcast of rank 0 through another rank, which has come and waits as well.
+TEST_F(WaitWatch, ACircleThroughARankThatHasComeIsFound) {
+  make(4);
+  add_group("other");
+  for (const int rank : {1, 2, 3}) post_at(0, rank, broadcast(0), 30 * kNsPerSecond, 0);
+  post_at(0, 0, broadcast(3), 30 * kNsPerSecond, 1);
+  run_until(10 * kNsPerSecond);
+  const std::string call = "operation 0 (broadcast(float32, root 0, 8 elements)) of group world";
+  EXPECT_TRUE(has_line("the ranks wait in a circle: " + name_of(3) + " waits in " + call +
+                       ", and " + name_of(2) + ": it waits for " + name_of(0) + " in " + call +
+                       "; " + name_of(0) +
+                       " has not made operation 0 of group world; it has "
+                       "made no call yet; it waits for " +
+                       name_of(3) +
+                       " in operation 0 "
+                       "(broadcast(float32, root 3, 8 elements)) of group other"))
+      << all_lines();
+  for (const int rank : {0, 2})
+    EXPECT_TRUE(has_line("the ranks wait in a circle: " + name_of(rank) + " waits in"))
+        << all_lines();
+}
+
+TEST_F(WaitWatch, DataThatIsLongOnItsWayIsNoCircle) {
+  make(3, {.bytes_per_second = 2'000'000});
+  data_.assign(3, std::vector<float>(4'000'000, 1));
+  for (const int rank : {0, 1, 2}) post_at(0, rank, all_reduce(4'000'000));
+  run_until(9 * kNsPerSecond);
+  EXPECT_EQ(status(0).code(), StatusCode::Internal) << "it is over already";
+  EXPECT_FALSE(has_line("circle")) << all_lines();
+  run_until(30 * kNsPerSecond);
+  for (const int rank : {0, 1, 2}) EXPECT_TRUE(status(rank).is_ok()) << rank;
 }
 
 TEST_F(WaitWatch, ALateRankCostsNoErrorAndNoNotice) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -65,6 +66,42 @@ TEST(Logger, ASinkThatThrowsDoesNotReachTheCaller) {
   testing::internal::CaptureStderr();
   EXPECT_NO_THROW(logger.error("a"));
   testing::internal::GetCapturedStderr();
+}
+
+// A pipe that nobody reads costs a moment once, and what is lost is counted.
+TEST(Logger, APipeThatNobodyReadsDoesNotStopTheWriter) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int standard_error = dup(STDERR_FILENO);
+  ASSERT_EQ(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+  const Logger logger(LogLevel::Info, "mccl");
+  const std::string text(5000, 'x');  // more than a pipe takes in one piece
+  for (int line = 0; line < 100; ++line) logger.info(text);
+  std::string read_text(1 << 20, '\0');
+  const ssize_t early = read(ends[0], read_text.data(), read_text.size());
+  logger.info("hello");
+  const ssize_t late = read(ends[0], read_text.data(), read_text.size());
+  dup2(standard_error, STDERR_FILENO);
+  for (const int end : {ends[0], ends[1], standard_error}) close(end);
+  ASSERT_GT(early, 0);
+  ASSERT_GT(late, 0);
+  read_text.resize(static_cast<size_t>(late));
+  const size_t whole = static_cast<size_t>(early) / (text.size() + 13);
+  EXPECT_EQ(read_text, "mccl: warning: " + std::to_string(100 - whole) +
+                           " lines were lost before this one: nobody read standard error\n"
+                           "mccl: info: hello\n");
+}
+
+TEST(Logger, APipeWithoutAReaderDoesNotEndTheProcess) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int standard_error = dup(STDERR_FILENO);
+  ASSERT_EQ(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+  close(ends[0]);
+  const Logger logger(LogLevel::Info, "mccl");
+  logger.info("hello");
+  dup2(standard_error, STDERR_FILENO);
+  for (const int end : {ends[1], standard_error}) close(end);
 }
 
 }  // namespace
