@@ -24,12 +24,17 @@ function(mccl_library name)
 endfunction()
 
 # mccl_test(NAME SOURCES a_test.cc ... DEPENDS ir ...): one GoogleTest program, one ctest entry.
+# UNTIMED: it looks at no real time, and may run beside programs that do (scripts/run_tests.py).
 function(mccl_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "UNTIMED" "" "SOURCES;DEPENDS;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   list(TRANSFORM ARG_DEPENDS PREPEND mccl_)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} mccl_flags ${ARG_LINK} GTest::gtest
     GTest::gmock GTest::gtest_main Threads::Threads)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS gtest)  # counted by case
+  set(labels gtest)  # counted by case
+  if(ARG_UNTIMED)
+    list(APPEND labels untimed)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS "${labels}")
 endfunction()

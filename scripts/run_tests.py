@@ -3,7 +3,9 @@
 
 The last line is `N passed, N failed`, with `, N skipped` appended when a case was skipped; every
 skipped case and its reason are listed above it. Exits 1 when a case failed or none ran.
-GoogleTest programs are known by the ctest label `gtest`; any other ctest entry is one case.
+GoogleTest programs are known by the ctest label `gtest`; any other ctest entry is one case. Those
+labelled `untimed` run beside all others in what these leave of the processors (SCHED_IDLE), two at
+a time: they neither look at real time nor take it from programs that do.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTEST_FOLDERS = ("test/torch", "test/python")
 DEFAULT_TIMEOUT_S = 300.0
 PYTEST_TIMEOUT_S = 900.0
+UNTIMED_TIMEOUT_FACTOR = 4.0  # they wait while others run
 
 
 @dataclasses.dataclass
@@ -41,6 +45,7 @@ class Program:
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
     skip_status: int | None = None
     runs_alone: bool = False
+    is_untimed: bool = False
 
 
 @dataclasses.dataclass
@@ -136,6 +141,7 @@ def list_programs(tree: pathlib.Path, only: str, timeout_factor: float) -> list[
             name=test["name"],
             command=test["command"],
             report="gtest" if "gtest" in properties.get("LABELS", []) else "exit",
+            is_untimed="untimed" in properties.get("LABELS", []),
             timeout_s=timeout_factor * properties.get("TIMEOUT", DEFAULT_TIMEOUT_S),
             folder=properties.get("WORKING_DIRECTORY", str(ROOT)),
             environment=dict(row.split("=", 1) for row in properties.get("ENVIRONMENT", [])),
@@ -269,12 +275,30 @@ def print_details(programs: list[Program], outcomes: list[Outcome], screen: Scre
             print("\n".join("  " + row for row in rows))
 
 
+def idle_command() -> list[str]:
+    """What runs a command only where a processor has nothing else to do; empty where none does."""
+    chrt = shutil.which("chrt")
+    if chrt is None:
+        return []
+    command = [chrt, "--idle", "0"]
+    return [] if subprocess.run([*command, "true"], capture_output=True).returncode else command
+
+
 def run_all(programs: list[Program], job_count: int, screen: Screen) -> list[Outcome]:
-    """Outcomes in the order of `programs`. Those that run alone come last."""
+    """Outcomes in the order of `programs`. Those that run alone come last, beside untimed ones."""
     screen.total_count = len(programs)
     children = Children()
     outcomes: dict[str, Outcome] = {}
-    together = [program for program in programs if not program.runs_alone]
+    idle = idle_command()
+    untimed = [program for program in programs if program.is_untimed and idle]
+    for program in untimed:
+        program.command = idle + program.command
+        program.timeout_s *= UNTIMED_TIMEOUT_FACTOR
+    together = [program for program in programs
+                if not program.runs_alone and program not in untimed]
+    background = concurrent.futures.ThreadPoolExecutor(job_count)
+    beside = {program.name: background.submit(run_program, program, screen, children)
+              for program in untimed}
     try:
         with concurrent.futures.ThreadPoolExecutor(job_count) as pool:
             futures = {program.name: pool.submit(run_program, program, screen, children)
@@ -288,7 +312,9 @@ def run_all(programs: list[Program], job_count: int, screen: Screen) -> list[Out
         for program in programs:
             if program.runs_alone:
                 outcomes[program.name] = run_program(program, screen, children)
+        outcomes.update((name, future.result()) for name, future in beside.items())
     finally:
+        background.shutdown(wait=False, cancel_futures=True)
         children.stop()
     return [outcomes[program.name] for program in programs]
 

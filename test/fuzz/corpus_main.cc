@@ -1,6 +1,13 @@
 // Runs a fuzz target without a fuzzer, in every build: each file of a corpus, and inputs that a
-// seeded generator makes of them. Usage: PROGRAM FOLDER COUNT
+// seeded generator makes of them, in the same order every time.
+//   PROGRAM FOLDER SECONDS          for so long
+//   PROGRAM FOLDER --input NUMBER   that one, which a crash named
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -8,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include "base/prng.h"
@@ -58,17 +66,46 @@ Bytes mutate(const std::vector<Bytes>& corpus, mccl::Prng& prng) {
   return bytes;
 }
 
+// What a handler of signals can print: the number of the input that runs.
+std::array<char, 64> running = {};
+
+void name_input(uint64_t number) {
+  std::snprintf(running.data(), running.size(), "crashed in --input %llu\n",
+                static_cast<unsigned long long>(number));
+}
+
+void tell_of_crash(int signal_number) {
+  const size_t size = std::char_traits<char>::length(running.data());
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, running.data(), size);
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
+
+void run_input(const std::vector<Bytes>& corpus, uint64_t number) {
+  name_input(number);
+  mccl::Prng prng(number);
+  const Bytes bytes = mutate(corpus, prng);
+  LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+}
+
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  if (argument_count != 3) return 2;
+  using Clock = std::chrono::steady_clock;
+  if (argument_count < 3 || argument_count > 4) return 2;
   const std::vector<Bytes> corpus = read_corpus(arguments[1]);
   if (corpus.empty()) return 2;
-  for (const Bytes& bytes : corpus) LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
-  mccl::Prng prng(1);
-  for (int count = std::atoi(arguments[2]); count > 0; --count) {
-    const Bytes bytes = mutate(corpus, prng);
-    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+  if (argument_count == 4) {
+    run_input(corpus, std::strtoull(arguments[3], nullptr, 10));
+    return 0;
   }
+  for (const int signal_number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL})
+    signal(signal_number, tell_of_crash);
+  for (const Bytes& bytes : corpus) LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(std::atoi(arguments[2]));
+  uint64_t number = 0;
+  while (Clock::now() < end) run_input(corpus, ++number);
+  std::printf("%zu files, %llu inputs made of them\n", corpus.size(),
+              static_cast<unsigned long long>(number));
   return 0;
 }

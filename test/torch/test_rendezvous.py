@@ -2,6 +2,7 @@
 
 import os
 import re
+import random
 import select
 import signal
 import socket
@@ -23,14 +24,17 @@ def scripts():
 
 
 def take_neighbours():
-    """Two sockets that listen on neighbouring ports of the loopback."""
-    while True:
-        first = socket.create_server(("127.0.0.1", 0))
-        port = first.getsockname()[1]
+    """Two sockets on neighbouring ports of the loopback, such as no connection is given."""
+    for port in random.sample(range(20000, 32000, 2), 1000):  # Linux gives those from 32768 on
+        holders = []
         try:
-            return port, [first, socket.create_server(("127.0.0.1", port + 1))]
+            for number in (port, port + 1):
+                holders.append(socket.create_server(("127.0.0.1", number)))
+            return port, holders
         except OSError:
-            first.close()
+            for holder in holders:
+                holder.close()
+    raise AssertionError("no two neighbouring ports are free")
 
 
 def test_fifty_meetings_over_one_store_and_two_ports_leave_nothing(scripts):
