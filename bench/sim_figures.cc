@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "comm/simulated_group.h"
+#include "transport/frame.h"
 
 namespace mccl {
 namespace {
@@ -147,7 +148,7 @@ double simulate_ms(const Figure& figure) {
   }
   SimulatedGroup group(figure.rank_count,
                        {.segment_bytes_max = static_cast<size_t>(figure.segment_bytes),
-                        .carried_bytes_max = kKiB,
+                        .carried_bytes_max = kReportBytesMax - 1,  // slices only
                         .nodes_per_switch = figure.ranks_per_switch,
                         .uplink_ports = figure.uplink_ports},
                        std::move(options));

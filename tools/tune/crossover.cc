@@ -11,6 +11,12 @@ namespace {
 // ratios bend.
 constexpr double kReach = 2;
 constexpr size_t kLinePointsMin = 3;
+// A closer look: from fewer passes nothing is known of how they scatter.
+constexpr size_t kPassesMin = 3;
+constexpr size_t kPassesMax = 8;
+constexpr double kErrorMax = 0.03;
+// Passes after the first one look so far around the border.
+constexpr double kZoom = 2.5;
 
 double median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -36,6 +42,23 @@ std::optional<double> root_of_line(std::span<const RatioPoint> points) {
   for (const RatioPoint& point : points)
     rests.push_back(std::log(point.ratio) - slope * std::log(static_cast<double>(point.bytes)));
   return -median_of(std::move(rests)) / slope;
+}
+
+// The standard error of the mean of the logarithms of the passes' borders; infinite when a pass has
+// none.
+double error_of(std::span<const std::vector<RatioPoint>> passes) {
+  std::vector<double> borders;
+  double mean = 0;
+  for (const std::vector<RatioPoint>& pass : passes) {
+    const std::optional<MeasuredCrossover> border = find_crossover(pass);
+    if (!border) return std::numeric_limits<double>::infinity();
+    borders.push_back(std::log(border->bytes));
+    mean += borders.back() / static_cast<double>(passes.size());
+  }
+  double squares = 0;
+  for (const double border : borders) squares += (border - mean) * (border - mean);
+  const auto count = static_cast<double>(passes.size());
+  return std::sqrt(squares / (count - 1) / count);
 }
 
 }  // namespace
@@ -110,6 +133,27 @@ std::vector<int64_t> closer_sizes(std::span<const RatioPoint> points, int count,
   const size_t first = split.below >= 2 ? split.below - 2 : 0;
   const size_t last = std::min(split.below + 1, points.size() - 1);
   return spread_sizes(points[first].bytes, points[last].bytes, count, unit_bytes);
+}
+
+std::vector<int64_t> next_sizes(std::span<const RatioPoint> coarse,
+                                std::span<const std::vector<RatioPoint>> passes, int count,
+                                int64_t unit_bytes) {
+  if (passes.empty()) return closer_sizes(coarse, count, unit_bytes);
+  if (passes.size() >= kPassesMax || (passes.size() >= kPassesMin && error_of(passes) <= kErrorMax))
+    return {};
+  std::vector<RatioPoint> all;
+  for (const std::vector<RatioPoint>& pass : passes)
+    all.insert(all.end(), pass.begin(), pass.end());
+  std::stable_sort(all.begin(), all.end(), [](const RatioPoint& left, const RatioPoint& right) {
+    return left.bytes < right.bytes;
+  });
+  const std::optional<MeasuredCrossover> border = find_crossover(all);
+  if (!border) return {};
+  const auto within = [&](double bytes) {
+    return std::clamp(static_cast<int64_t>(bytes), coarse.front().bytes, coarse.back().bytes);
+  };
+  return spread_sizes(within(border->bytes / kZoom), within(border->bytes * kZoom), count,
+                      unit_bytes);
 }
 
 }  // namespace mccl

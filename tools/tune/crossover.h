@@ -46,4 +46,12 @@ std::vector<int64_t> spread_sizes(int64_t least, int64_t most, int count, int64_
 std::vector<int64_t> closer_sizes(std::span<const RatioPoint> points, int count,
                                   int64_t unit_bytes);
 
+// The next pass of a closer look, after those that were made: around the border that they found,
+// until the borders of the single passes agree so well that their mean is known within some 3 %
+// (one standard error), or 8 passes are made. Empty: it is enough, or there is no border. What
+// drifts with time falls on all sizes of a pass. `coarse` by size.
+std::vector<int64_t> next_sizes(std::span<const RatioPoint> coarse,
+                                std::span<const std::vector<RatioPoint>> passes, int count,
+                                int64_t unit_bytes);
+
 }  // namespace mccl

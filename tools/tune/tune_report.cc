@@ -61,9 +61,9 @@ std::string write_verdict(const TuneReport& report) {
 
 }  // namespace
 
-std::vector<RatioPoint> ratio_points(const std::vector<PerfLine>& lines, size_t begin) {
+std::vector<RatioPoint> ratio_points(std::span<const PerfLine> lines) {
   std::vector<RatioPoint> points;
-  for (size_t index = begin; index + 1 < lines.size(); index += 2) {
+  for (size_t index = 0; index + 1 < lines.size(); index += 2) {
     const TunePoint point = point_of(lines[index], lines[index + 1]);
     // Blocks that are rounded down to nothing take no call.
     if (point.bytes > 0 && point.ratio.rounds > 0)
@@ -90,7 +90,8 @@ TuneReport make_tune_report(const std::vector<PerfLine>& lines, const PerfOption
       report.points.begin(), report.points.end(),
       [](const TunePoint& left, const TunePoint& right) { return left.bytes < right.bytes; });
   const bool has_closer = lines.size() > 2 * coarse_count;
-  report.crossover = find_crossover(ratio_points(lines, has_closer ? 2 * coarse_count : 0));
+  report.crossover =
+      find_crossover(ratio_points(std::span(lines).subspan(has_closer ? 2 * coarse_count : 0)));
   return report;
 }
 

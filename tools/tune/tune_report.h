@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,8 @@ struct TuneReport {
 TuneReport make_tune_report(const std::vector<PerfLine>& lines, const PerfOptions& options,
                             int rank_count, size_t coarse_count);
 
-// The points of the lines from line `begin` on, two lines a point, by size.
-std::vector<RatioPoint> ratio_points(const std::vector<PerfLine>& lines, size_t begin);
+// The points of the lines, two lines a point, by size.
+std::vector<RatioPoint> ratio_points(std::span<const PerfLine> lines);
 
 std::string write_tune_report(const TuneReport& report);
 std::string write_tune_json(const TuneReport& report);

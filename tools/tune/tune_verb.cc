@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <ostream>
+#include <span>
 
 #include "base/config.h"
 #include "perf/perf_session.h"
@@ -18,8 +19,6 @@ namespace mccl {
 namespace {
 
 constexpr int kCloserSizes = 25;
-// What drifts with time falls on all of them.
-constexpr int kCloserPasses = 2;
 constexpr int kRoundsDefault = 50;
 // The dense sweep: sizes 5 % apart.
 constexpr double kDenseStep = 1.05;
@@ -74,17 +73,21 @@ Result<Request> read(const Options& options) {
   return request;
 }
 
-// After the doubling sizes once more, around the border; the same on every rank.
+// After the doubling sizes passes around the border; the same on every rank.
 ChooseSizes steering_of(const Request& request, bool is_dense) {
   if (is_dense) return {};
-  return [coarse_count = request.coarse_count,
+  return [coarse_count = 2 * request.coarse_count,
           unit = kUnitBytes * request.seat.rank_count](const std::vector<PerfLine>& lines) {
-    if (lines.size() != 2 * coarse_count) return std::vector<int64_t>();
-    const std::vector<int64_t> pass = closer_sizes(ratio_points(lines, 0), kCloserSizes, unit);
-    std::vector<int64_t> sizes;
-    for (int index = 0; index < kCloserPasses; ++index)
-      sizes.insert(sizes.end(), pass.begin(), pass.end());
-    return sizes;
+    const std::span<const PerfLine> all(lines);
+    const std::vector<RatioPoint> coarse = ratio_points(all.first(coarse_count));
+    std::vector<std::vector<RatioPoint>> passes;
+    size_t end = coarse_count;
+    while (true) {
+      const std::vector<int64_t> sizes = next_sizes(coarse, passes, kCloserSizes, unit);
+      if (end == lines.size()) return sizes;
+      passes.push_back(ratio_points(all.subspan(end, 2 * sizes.size())));
+      end += 2 * sizes.size();
+    }
   };
 }
 

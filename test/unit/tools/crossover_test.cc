@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/prng.h"
 
@@ -42,6 +44,27 @@ TEST(Crossovers, OfACoarseSweepAndACloserLookAreThoseOfADenseOne) {
     ASSERT_FALSE(closer.empty());
     const double measured = find_crossover(closer).value().bytes;
     EXPECT_NEAR(measured / find_crossover(dense).value().bytes, 1, 0.1) << seed;
+  }
+}
+
+// The more the passes scatter, the more of them are made; all of them together are near.
+TEST(Crossovers, OfPassesUntilTheyAgree) {
+  for (const auto& [noise, least, most] :
+       {std::tuple{0.0, 3, 3}, std::tuple{0.05, 3, 8}, std::tuple{0.3, 3, 8}}) {
+    Prng prng(7);
+    const auto coarse = measure(spread_sizes(4096, 16'777'216, 13, 64), prng, noise);
+    std::vector<std::vector<RatioPoint>> passes;
+    std::vector<RatioPoint> all;
+    for (std::vector<int64_t> sizes; !(sizes = next_sizes(coarse, passes, 25, 64)).empty();) {
+      passes.push_back(measure(sizes, prng, noise));
+      all.insert(all.end(), passes.back().begin(), passes.back().end());
+    }
+    EXPECT_GE(passes.size(), static_cast<size_t>(least)) << noise;
+    EXPECT_LE(passes.size(), static_cast<size_t>(most)) << noise;
+    std::sort(all.begin(), all.end(), [](const RatioPoint& left, const RatioPoint& right) {
+      return left.bytes < right.bytes;
+    });
+    EXPECT_NEAR(find_crossover(all).value().bytes / 600e3, 1, 0.02 + noise / 2) << noise;
   }
 }
 
