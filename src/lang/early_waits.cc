@@ -18,7 +18,7 @@ namespace {
 // Runs one iteration of the lanes with kMessagesPerStream messages per stream.
 class DryRun {
  public:
-  explicit DryRun(const Program& program) : program_(program) {
+  explicit DryRun(const Program& program) {
     std::map<std::tuple<int, int, int>, int> streams;
     const auto stream = [&](int sender, int receiver, int channel) {
       if (sender < 0 || receiver < 0) return -1;
@@ -76,7 +76,6 @@ class DryRun {
     ++run.done;
   }
 
-  const Program& program_;
   Indexed<LaneRun> lanes_;
   Indexed<int> first_lane_;   // by rank
   Indexed<int> outstanding_;  // by stream: messages given and not taken

@@ -25,8 +25,7 @@ uint64_t combine(uint64_t seed, uint64_t value) {
 }  // namespace
 
 TreePool::TreePool(int leaf_count, std::vector<std::string> leaf_names)
-    : leaf_count_(leaf_count),
-      leaf_names_(std::move(leaf_names)),
+    : leaf_names_(std::move(leaf_names)),
       words_per_tree_((static_cast<size_t>(leaf_count) + 63) / 64) {
   table_.assign(1024, -1);
   for (Tree leaf = 0; leaf < leaf_count; ++leaf) {

@@ -54,7 +54,6 @@ class TreePool {
   void append_text(Tree tree, int depth, std::string& text) const;
   void grow_table();
 
-  int leaf_count_;
   std::vector<std::string> leaf_names_;
   size_t words_per_tree_;
   bool is_within_limit_ = true;
