@@ -90,8 +90,10 @@ std::optional<std::vector<Holdup>> parse_report(std::span<const std::byte> repor
     holdup.posted_count = packed.posted_count;
     holdup.waits_in = packed.waits_in;
     holdup.waits_number = packed.waits_number;
-    holdup.waits_for.resize(packed.waits_for_count);
-    std::memcpy(holdup.waits_for.data(), report.data(), waits_for_bytes);
+    if (waits_for_bytes > 0) {
+      holdup.waits_for.resize(packed.waits_for_count);
+      std::memcpy(holdup.waits_for.data(), report.data(), waits_for_bytes);
+    }
     report = report.subspan(waits_for_bytes);
     holdup.is_busy = packed.is_busy == 1;
     holdup.is_silent = packed.is_silent == 1;
