@@ -103,6 +103,8 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool waits_f
   for (size_t index = 0; index < arrivals.size(); ++index) {
     const Status status = wait_for(*arrivals[index]);
     if (status.is_ok()) continue;
+    // Another rank may be lost while this one is merely late.
+    if (status.code() != StatusCode::Timeout) throw_unless_ok(status);
     if (cause.is_ok()) cause = status;
     if (missing.empty() || waits_for_all) missing.push_back(static_cast<int>(index) + 1);
   }

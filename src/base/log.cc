@@ -1,13 +1,16 @@
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstddef>
 #include <mutex>
@@ -18,6 +21,9 @@ namespace {
 
 // The logger's name is our prefix. No time: what reads the log has one, and tests compare lines.
 constexpr const char* kPattern = "%n: %l: %v";
+
+using Clock = std::chrono::steady_clock;
+using Time = Clock::time_point;
 
 class FunctionSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
@@ -37,6 +43,44 @@ class FunctionSink final : public spdlog::sinks::base_sink<std::mutex> {
   Logger::Sink function_;
 };
 
+// Standard error as it is now, for one line, so that a write never blocks. The mode of a pipe or a
+// terminal belongs to all who have it open, so it is opened once more; a regular file is never
+// full.
+class StandardError {
+ public:
+  StandardError() {
+    struct stat status;
+    if (fstat(STDERR_FILENO, &status) != 0) return;
+    if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode))
+      own_ = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  }
+  ~StandardError() {
+    if (own_ >= 0) close(own_);
+  }
+  StandardError(const StandardError&) = delete;
+  StandardError& operator=(const StandardError&) = delete;
+
+  // False when it takes nothing before `deadline`, or nobody is at the other end: a write would end
+  // the process then. A signal does not make the time longer.
+  bool await_room(Time deadline) const {
+    pollfd file{own_ >= 0 ? own_ : STDERR_FILENO, POLLOUT, 0};
+    while (true) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+      const int ready = poll(&file, 1, static_cast<int>(std::max<int64_t>(0, left.count())));
+      if (ready < 0 && errno == EINTR && left.count() > 0) continue;
+      return ready == 1 && (file.revents & POLLOUT) != 0 && (file.revents & POLLERR) == 0;
+    }
+  }
+
+  // Bytes written; -1 with errno otherwise.
+  ssize_t write(std::string_view text) const {
+    return ::write(own_ >= 0 ? own_ : STDERR_FILENO, text.data(), text.size());
+  }
+
+ private:
+  int own_ = -1;  // without it (no /proc, another user's pipe) a write may block after all
+};
+
 // An engine writes notices while its peers wait for it: whoever reads standard error must not be
 // able to stop a job by not reading. A line waits a moment; then it is lost, and the next one that
 // gets through says how many were.
@@ -44,6 +88,7 @@ class StandardErrorSink final : public spdlog::sinks::base_sink<std::mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t text;
+    if (is_mid_line_) text.push_back('\n');
     if (lost_count_ > 0) {
       const std::string name(message.logger_name.data(), message.logger_name.size());
       const std::string notice = name + ": warning: " + std::to_string(lost_count_) +
@@ -60,30 +105,29 @@ class StandardErrorSink final : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 
  private:
-  static constexpr int kPatienceMs = 100;
+  static constexpr std::chrono::milliseconds kPatience{100};
 
   // False when it was not written, or not whole.
-  bool write(std::string_view text) const {
-    const int patience_ms = lost_count_ == 0 ? kPatienceMs : 0;
+  bool write(std::string_view text) {
+    const Time deadline = Clock::now() + (lost_count_ == 0 ? kPatience : kPatience * 0);
+    const StandardError standard_error;
     while (!text.empty()) {
-      pollfd standard_error{STDERR_FILENO, POLLOUT, 0};
-      const int ready = poll(&standard_error, 1, patience_ms);
-      if (ready < 0 && errno == EINTR) continue;
-      // A write to a pipe without a reader would end the process.
-      if (ready != 1 || (standard_error.revents & POLLOUT) == 0 ||
-          (standard_error.revents & POLLERR) != 0)
-        return false;
-      // As much fits into a pipe that is ready.
-      const size_t piece = std::min<size_t>(text.size(), PIPE_BUF);
-      const ssize_t written = ::write(STDERR_FILENO, text.data(), piece);
-      if (written < 0 && errno == EINTR) continue;
+      if (!standard_error.await_room(deadline)) return false;
+      // So much goes into a pipe in one piece.
+      const ssize_t written = standard_error.write(text.substr(0, PIPE_BUF));
+      if (written < 0 && (errno == EINTR || errno == EAGAIN)) {  // somebody else took the room
+        if (Clock::now() >= deadline) return false;
+        continue;
+      }
       if (written <= 0) return false;
+      is_mid_line_ = text[static_cast<size_t>(written) - 1] != '\n';
       text.remove_prefix(static_cast<size_t>(written));
     }
     return true;
   }
 
   size_t lost_count_ = 0;
+  bool is_mid_line_ = false;
 };
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {

@@ -23,9 +23,9 @@ std::string_view log_level_name(LogLevel level);
 // The prefix of a rank of a communicator: "mccl[rank 3]".
 std::string rank_prefix(int rank);
 
-// Copies share one sink. Any thread may log at any time; a line is written whole. Logging never
-// fails and never throws. Where nobody reads standard error it blocks for 100 ms once; lines are
-// lost then, and counted in the next one that is written.
+// Copies share one sink. Any thread may log at any time; a line of up to 4 KiB is
+// written whole. Logging never fails and never throws. Where nobody reads standard error it blocks
+// for 100 ms once; lines are lost then, and counted in the next one that is written.
 class Logger {
  public:
   using Sink = std::function<void(std::string_view line)>;  // without the line's end

@@ -273,7 +273,7 @@ Result<std::shared_ptr<Work>> CommunicatorCore::post_behind_device(const CallOpt
   if (options.hand_off != nullptr) {
     const Result<uint64_t> ticket = options.hand_off->signal_producer();
     if (!ticket.is_ok()) return ticket.status();
-    device = std::make_shared<DeviceCall>(options.hand_off, ticket.value());
+    device = std::make_shared<DeviceCall>(options.hand_off, ticket.value(), stream_waits_);
     DeviceCall::await_producer(device, [bell = endpoint_.engine().device_bell()] { bell->ring(); });
   }
   Result<std::shared_ptr<Work>> result = Status(StatusCode::Internal, "not posted");

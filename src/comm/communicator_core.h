@@ -148,6 +148,9 @@ class CommunicatorCore {
   std::string name_of(int rank) const;
 
   EndpointCore& endpoint_;
+  // Of all threads that wait on streams.
+  const std::shared_ptr<DeviceCall::StreamWaits> stream_waits_ =
+      std::make_shared<DeviceCall::StreamWaits>(0);
   int rank_;
   std::string title_;
   Agreement agreement_;

@@ -247,6 +247,7 @@ void Driver::run_thread() {
     work_.wait_for(token, std::chrono::nanoseconds(kGraceNs),
                    [this] { return is_stopping_ || (has_left_work_ && callers_ == 0); });
     // At the sockets until a caller comes.
+    bool has_listened = false;
     while (!is_stopping_ && callers_ == 0 && (visits_ == seen_visits || has_left_work_)) {
       has_left_work_ = false;
       if (pass(false)) {
@@ -258,11 +259,12 @@ void Driver::run_thread() {
       is_listening_idle_ = !engine_.has_work();
       if (!is_listening_idle_) until = std::min(until, engine_.clock().now() + kSliceNs);
       listen(token, until, false);
+      has_listened = true;
       is_listening_idle_ = false;
     }
     // A caller that sleeps at the sockets: what this thread took in may wait for company, and the
     // wake-up that brought it here may have been the caller's.
-    if (blocked_callers_ > 0) {
+    if (has_listened && blocked_callers_ > 0) {
       pass(true);
       wires_.wake();
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "transport/frame.h"
 
@@ -114,16 +115,15 @@ std::vector<Holdup> find_circle(const AwaitedPeers& start, std::span<const Holdu
   };
   constexpr size_t kStart = SIZE_MAX;
   std::vector<Step> steps;
-  std::set<const Holdup*> seen;
+  std::set<std::pair<const Holdup*, bool>> seen;  // with an absence on the way, and without
   const auto reach = [&](uint64_t process, uint64_t communicator, uint64_t number, size_t from) {
-    const bool had_absence = from != kStart && steps[from].has_absence;
     for (const Holdup& holdup : holdups) {
       if (holdup.process != process || holdup.communicator != communicator ||
-          holdup.waits_for.empty() || !seen.insert(&holdup).second)
+          holdup.waits_for.empty())
         continue;
-      const bool is_missing = holdup.waits_in != communicator ||
-                              (number != kMessageWait && holdup.posted_count <= number);
-      steps.push_back({&holdup, from, had_absence || is_missing});
+      const bool has_absence = (from != kStart && steps[from].has_absence) ||
+                               holdup.waits_in != communicator || holdup.posted_count <= number;
+      if (seen.insert({&holdup, has_absence}).second) steps.push_back({&holdup, from, has_absence});
     }
   };
   const auto closes = [&](const Step& step) {
@@ -131,11 +131,9 @@ std::vector<Holdup> find_circle(const AwaitedPeers& start, std::span<const Holdu
     if (std::find(last.waits_for.begin(), last.waits_for.end(), start.process) ==
         last.waits_for.end())
       return false;
-    if (last.waits_number != kMessageWait && is_absent(last.waits_in, last.waits_number))
-      return true;
-    return step.has_absence &&
-           (last.waits_number == kMessageWait ||
-            (last.waits_in == start.communicator && last.waits_number == start.number));
+    return is_absent(last.waits_in, last.waits_number) ||
+           (step.has_absence && last.waits_in == start.communicator &&
+            last.waits_number == start.number);
   };
   for (const uint64_t peer : start.peers) reach(peer, start.communicator, start.number, kStart);
   for (size_t index = 0; index < steps.size(); ++index) {

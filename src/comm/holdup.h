@@ -26,14 +26,16 @@ struct Holdup {
   std::vector<uint64_t> waits_for = {};
   uint64_t waits_in = 0;
   uint64_t waits_number = 0;
-  bool is_busy = false;    // it is in its oldest call and waits for something of its own
+  bool is_busy = false;    // in call `waits_number` it waits for something of its own
   bool is_silent = false;  // said by another process: it does not answer
   TimeNs said_at = 0;      // by the clock of this rank; reports carry ages
   std::string name = {};   // "rank 2 (host h7, pid 4711)"
   std::string text = {};   // "its last call was 11 (barrier()), 2.6 s ago, complete"
 
   // Whether it keeps others from completing operation `number`.
-  bool holds(uint64_t number) const { return posted_count <= number || is_busy || is_silent; }
+  bool holds(uint64_t number) const {
+    return posted_count <= number || (is_busy && waits_number <= number) || is_silent;
+  }
   // It has come and waits for others: it holds nobody up, but a circle may lead through it.
   bool is_link() const { return !waits_for.empty() && waits_in == communicator; }
   bool is_later_than(const Holdup& other) const {
@@ -50,19 +52,18 @@ std::vector<std::byte> write_report(std::span<const Holdup> holdups, TimeNs now)
 // Nothing when the bytes are no report.
 std::optional<std::vector<Holdup>> parse_report(std::span<const std::byte> report, TimeNs now);
 
-// What a process waits for in a communicator.
+// What a process waits for in an operation of a communicator.
 struct AwaitedPeers {
   uint64_t process = 0;
   uint64_t communicator = 0;
-  uint64_t number = 0;  // of the operation, or kMessageWait
+  uint64_t number = 0;
   std::span<const uint64_t> peers;
 };
-// Messages have no number that both ends know.
-constexpr uint64_t kMessageWait = UINT64_MAX;
 
 // The holdups from a process round to itself, each waiting for the next, as few as there can be;
 // empty when there is no such circle. Ranks of one operation that wait for each other's data are
-// none: on the way somebody has to be missing where the one before waits for it. `is_absent` says
+// none: on the way somebody has to be missing where the one before waits for it. Nor are messages:
+// a receive may be posted long before anybody waits for it. `is_absent` says
 // whether the process itself has not made an operation of a communicator.
 std::vector<Holdup> find_circle(const AwaitedPeers& start, std::span<const Holdup> holdups,
                                 const std::function<bool(uint64_t, uint64_t)>& is_absent);

@@ -85,6 +85,13 @@ TimeNs WaitWatch::look(TimeNs now) {
     if (!group->queue.has_failed() && group->in_flight_count() > 0)
       next = std::min(next, now + kPatienceNs);
   }
+  // Once for all that has come: whoever asked about another group may wait for this rank because
+  // this rank waits here.
+  if (std::exchange(has_news_, false))
+    for (auto& [communicator, inquiry] : inquiries_) {
+      const auto group = groups_.find(communicator);
+      if (group != groups_.end()) tell_askers(communicator, *group->second, inquiry);
+    }
   return next;
 }
 
@@ -104,14 +111,17 @@ TimeNs WaitWatch::look_at(uint64_t communicator, const EngineGroup& group, Wait 
   std::erase_if(inquiry.said,
                 [now](const auto& item) { return item.second.said_at < now - kSayingLastsNs; });
   if (now >= inquiry.ask_at) ask(communicator, group, inquiry, now);
-  bool has_news = false;
-  const TimeNs silent_at = note_silence(communicator, group, inquiry, now, &has_news);
-  if (has_news) tell_askers(communicator, inquiry);
+  const TimeNs silent_at = note_silence(communicator, group, inquiry, now);
   const TimeNs waited = now - inquiry.wait->since;
   if (waited >= kCircleNs && !inquiry.has_told_circle) tell_of_circle(communicator, group, inquiry);
-  if (waited >= kNoticeNs && !std::exchange(inquiry.has_told_wait, true))
+  if (waited >= kNoticeNs && !std::exchange(inquiry.has_told_wait, true)) {
+    std::string reason = explain(communicator);
+    if (reason.empty())
+      reason =
+          "it waits for " + (peers.empty() ? inquiry.wait->own_reason : names_of(group, peers));
     logger_.warning(fmt::format("{} has waited for {}: {}", describe_wait(group, *inquiry.wait),
-                                age(inquiry.wait->since), explain(communicator)));
+                                age(inquiry.wait->since), reason));
+  }
   const TimeNs notice_at = inquiry.wait->since + kNoticeNs;
   return std::min({inquiry.ask_at, silent_at, notice_at > now ? notice_at : kNever});
 }
@@ -132,15 +142,30 @@ void WaitWatch::ask(uint64_t communicator, const EngineGroup& group, Inquiry& in
   inquiry.interval = std::min(2 * inquiry.interval, kIntervalMaxNs);
 }
 
+Holdup WaitWatch::silence_of(uint64_t process, uint64_t communicator, const EngineGroup& group,
+                             const Inquiry& inquiry, const Answer& answer, TimeNs now) {
+  const auto known = inquiry.said.find({process, communicator});
+  Holdup silent{.process = process, .communicator = communicator};
+  if (known != inquiry.said.end()) silent = known->second;
+  silent.is_silent = true;
+  silent.said_at = now;
+  silent.name = group.members.at(process).name;
+  silent.text = answer.was_connected ? kSilentText : "it is not connected yet";
+  return silent;
+}
+
 TimeNs WaitWatch::note_silence(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry,
-                               TimeNs now, bool* has_news) {
+                               TimeNs now) {
   TimeNs next = kNever;
   for (auto& [process, answer] : inquiry.answers) {
     if (answer.asked_at == kNever) continue;
     if (answer.is_silent) {
-      // Of first hand, so that it is as true as long as there is no answer.
+      // Of first hand, so that it is as true as long as there is no answer, whatever was forgotten.
       const auto known = inquiry.said.find({process, communicator});
-      if (known != inquiry.said.end() && known->second.is_silent) known->second.said_at = now;
+      if (known == inquiry.said.end())
+        note(communicator, inquiry, silence_of(process, communicator, group, inquiry, answer, now));
+      else if (known->second.is_silent)
+        known->second.said_at = now;
       continue;
     }
     if (now - answer.asked_at < kSilentNs) {
@@ -148,20 +173,12 @@ TimeNs WaitWatch::note_silence(uint64_t communicator, const EngineGroup& group, 
       continue;
     }
     answer.is_silent = true;
-    const std::string& name = group.members.at(process).name;
-    const bool is_connected = transport_.link(process).has_wire();
-    const auto known = inquiry.said.find({process, communicator});
-    Holdup silent{.process = process, .communicator = communicator};
-    if (known != inquiry.said.end()) silent = known->second;
-    silent.is_silent = true;
-    silent.said_at = now;
-    silent.name = name;
-    silent.text = is_connected ? kSilentText : "it is not connected yet";
-    const std::string text = silent.text;
-    note(communicator, inquiry, std::move(silent));
-    *has_news = true;
+    answer.was_connected = transport_.link(process).has_wire();
+    Holdup silent = silence_of(process, communicator, group, inquiry, answer, now);
     logger_.warning(fmt::format("{} waits for {} for {}: {}", describe_wait(group, *inquiry.wait),
-                                name, age(inquiry.wait->since), text));
+                                silent.name, age(inquiry.wait->since), silent.text));
+    note(communicator, inquiry, std::move(silent));
+    has_news_ = true;
   }
   return next;
 }
@@ -201,20 +218,21 @@ std::string WaitWatch::describe(const EngineGroup& group, const Wait& wait, uint
 
 void WaitWatch::note(uint64_t communicator, Inquiry& inquiry, Holdup holdup) const {
   if (holdup.process == transport_.process_id()) return;
+  const auto answer = holdup.communicator == communicator ? inquiry.answers.find(holdup.process)
+                                                          : inquiry.answers.end();
+  const bool is_asked = answer != inquiry.answers.end();
+  // What others believe of a process does not make up for the answer that it owes to this one, and
+  // does not count beside the answer that it gave.
+  if (is_asked && answer->second.is_silent && answer->second.was_connected && !holdup.is_silent) {
+    holdup.is_silent = true;
+    holdup.text = kSilentText;
+  }
+  if (is_asked && answer->second.asked_at == kNever && holdup.is_silent) return;
   const auto [known, is_new] =
       inquiry.said.try_emplace({holdup.process, holdup.communicator}, holdup);
-  if (!is_new) {
-    if (known->second.is_later_than(holdup)) return;
-    if (holdup.is_later_than(known->second) || holdup.said_at > known->second.said_at)
-      known->second = std::move(holdup);
-  }
-  // What others have heard of a process does not make up for the answer that it owes to this one.
-  const auto answer = inquiry.answers.find(known->first.first);
-  if (known->first.second != communicator || answer == inquiry.answers.end() ||
-      !answer->second.is_silent || known->second.is_silent)
-    return;
-  known->second.is_silent = true;
-  known->second.text = kSilentText;
+  if (is_new || known->second.is_later_than(holdup)) return;
+  if (holdup.is_later_than(known->second) || holdup.said_at > known->second.said_at)
+    known->second = std::move(holdup);
 }
 
 std::vector<Holdup> WaitWatch::find_holdups(uint64_t communicator, const Inquiry& inquiry) {
@@ -226,6 +244,7 @@ std::vector<Holdup> WaitWatch::find_holdups(uint64_t communicator, const Inquiry
 }
 
 std::vector<Holdup> WaitWatch::find_circle(uint64_t communicator, const Inquiry& inquiry) const {
+  if (inquiry.wait->number == kMessageWait) return {};
   std::vector<Holdup> holdups;
   for (const auto& [key, holdup] : inquiry.said) holdups.push_back(holdup);
   return mccl::find_circle(
@@ -246,30 +265,39 @@ void WaitWatch::describe_absence(const EngineGroup& group, uint64_t communicator
                                   age(group.queue.posted_at()),
                                   group.queue.in_flight_count() == 0 ? "complete" : "not complete");
   for (const auto& [other, inquiry] : inquiries_) {
-    if (other == communicator || !inquiry.wait || inquiry.wait->peers.empty()) continue;
+    if (!inquiry.wait || inquiry.wait->peers.empty()) continue;
+    // A message is told, and proves nothing: it may have been posted long before it is waited for.
+    const bool is_message = inquiry.wait->number == kMessageWait;
     const auto found = groups_.find(other);
-    if (found == groups_.end()) continue;
-    holdup.waits_for = inquiry.wait->peers;
-    holdup.waits_in = other;
-    holdup.waits_number = inquiry.wait->number;
+    if (found == groups_.end() || (other == communicator && !is_message)) continue;
+    if (!is_message) {
+      if (!holdup.waits_for.empty()) continue;
+      holdup.waits_for = inquiry.wait->peers;
+      holdup.waits_in = other;
+      holdup.waits_number = inquiry.wait->number;
+    }
     holdup.text += "; " + describe_peers(*found->second, *inquiry.wait);
-    return;
   }
 }
 
-std::string WaitWatch::describe_peers(const EngineGroup& group, const Wait& wait) {
+std::string WaitWatch::names_of(const EngineGroup& group, std::span<const uint64_t> processes) {
   constexpr size_t kNamesMax = 3;
   std::string names;
-  for (size_t index = 0; index < wait.peers.size(); ++index) {
+  for (size_t index = 0; index < processes.size(); ++index) {
     if (index == kNamesMax) {
-      names += fmt::format(" and {} more", wait.peers.size() - index);
+      names += fmt::format(" and {} more", processes.size() - index);
       break;
     }
-    const auto member = group.members.find(wait.peers[index]);
+    const auto member = group.members.find(processes[index]);
     names += (index > 0 ? ", " : "") +
              (member == group.members.end() ? "another process" : member->second.name);
   }
-  return fmt::format("it waits for {} in {}", names, describe_wait(group, wait));
+  return names;
+}
+
+std::string WaitWatch::describe_peers(const EngineGroup& group, const Wait& wait) {
+  return fmt::format("it waits for {} in {}", names_of(group, wait.peers),
+                     describe_wait(group, wait));
 }
 
 // The words are made anew, the version only when something else has changed.
@@ -282,13 +310,16 @@ const Holdup& WaitWatch::speak(uint64_t communicator, const EngineGroup& group) 
               .said_at = clock_.now(),
               .name = own_name(group)};
   const std::optional<Wait> wait = find_wait(group, next.said_at);
-  next.is_busy = wait && wait->peers.empty() && !wait->own_reason.empty();
-  if (next.is_busy) {
-    next.text = "it waits for " + wait->own_reason;
-  } else if (wait && !wait->peers.empty()) {
-    next.waits_for = wait->peers;
+  const bool is_called = wait && wait->number != kMessageWait;
+  next.is_busy = is_called && wait->peers.empty() && !wait->own_reason.empty();
+  if (is_called) {
     next.waits_in = communicator;
     next.waits_number = wait->number;
+  }
+  if (next.is_busy) {
+    next.text = "it waits for " + wait->own_reason;
+  } else if (is_called && !wait->peers.empty()) {
+    next.waits_for = wait->peers;
     next.text = describe_peers(group, *wait);
   } else {
     describe_absence(group, communicator, next);
@@ -347,7 +378,7 @@ void WaitWatch::on_probe(Link& link, const FrameHeader& head, EngineGroup* group
   asker.number = head.sequence;
   asker.news_left = kNewsMax;
   for (const Holdup& holdup : report)
-    asker.told[{holdup.process, holdup.communicator}] = {holdup.version, holdup.is_silent};
+    asker.told[{holdup.process, holdup.communicator}] = told_of(holdup);
 }
 
 bool WaitWatch::on_report(Link& link, uint64_t communicator, std::span<const std::byte> report) {
@@ -359,42 +390,46 @@ bool WaitWatch::on_report(Link& link, uint64_t communicator, std::span<const std
   Inquiry& inquiry = found->second;
   const auto answer = inquiry.answers.find(link.peer_process());
   if (answer == inquiry.answers.end()) return true;
-  if (answer->second.is_silent) {
-    inquiry.said.erase({link.peer_process(), communicator});
+  // What it says itself counts, whatever others have said of it.
+  inquiry.said.erase({link.peer_process(), communicator});
+  if (answer->second.is_silent)
     logger_.warning(fmt::format("{} answers again, after {}",
                                 group->second->members.at(link.peer_process()).name,
                                 age(answer->second.asked_at)));
-  }
   answer->second = {};
   for (Holdup& holdup : *holdups) note(communicator, inquiry, std::move(holdup));
-  // Whoever asked about another group may wait for this rank because this rank waits here.
-  for (auto& [other, one] : inquiries_) tell_askers(other, one);
+  has_news_ = true;
   return true;
 }
 
-void WaitWatch::tell_askers(uint64_t communicator, Inquiry& inquiry) {
-  const auto group = groups_.find(communicator);
-  if (group == groups_.end()) return;
-  const OperationQueue& queue = group->second->queue;
+WaitWatch::Told WaitWatch::told_of(const Holdup& holdup) {
+  return {holdup.version, holdup.posted_count, holdup.is_silent, holdup.is_busy, holdup.is_link()};
+}
+
+void WaitWatch::tell_askers(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry) {
+  const OperationQueue& queue = group.queue;
   std::erase_if(inquiry.askers, [&](const auto& asker) {
     const uint64_t number = asker.second.number;
     const bool is_over = queue.oldest() == nullptr || queue.oldest()->sequence() > number;
     return number < queue.posted_count() && is_over;
   });
+  std::map<uint64_t, std::vector<Holdup>> reports;  // by operation
   for (auto& [process, asker] : inquiry.askers) {
     Link& link = transport_.link(process);
     if (asker.news_left == 0 || link.is_failed()) continue;
-    Told told = asker.told;
+    const auto [report, is_first] = reports.try_emplace(asker.number);
+    if (is_first) report->second = make_report(communicator, group, asker.number);
+    ToldSayings told = asker.told;
     std::vector<Holdup> news;
-    bool is_urgent = false;  // links alone wait for the next question
-    for (Holdup& holdup : make_report(communicator, *group->second, asker.number)) {
+    bool is_urgent = false;
+    for (const Holdup& holdup : report->second) {
       if (holdup.process == process) continue;
-      const std::pair version{holdup.version, holdup.is_silent};
-      const auto [known, is_new] = told.try_emplace({holdup.process, holdup.communicator}, version);
-      if (!is_new && known->second >= version) continue;
-      known->second = version;
-      is_urgent |= !is_new || !holdup.is_link();
-      news.push_back(std::move(holdup));
+      const Told now = told_of(holdup);
+      const auto [known, is_new] = told.try_emplace({holdup.process, holdup.communicator}, now);
+      if (!is_new && !known->second.is_older_than(now)) continue;
+      is_urgent |= is_new ? !now.is_link : !known->second.is_like(now);
+      known->second = now;
+      news.push_back(holdup);
     }
     if (!is_urgent) continue;
     asker.told = std::move(told);

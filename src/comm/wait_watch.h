@@ -46,6 +46,8 @@ class WaitWatch {
   std::string explain(uint64_t communicator) const;
 
  private:
+  // Messages have no number that both ends know.
+  static constexpr uint64_t kMessageWait = UINT64_MAX;
   // What a communicator waits for now.
   struct Wait {
     uint64_t number = 0;  // the operation's; of messages kMessageWait
@@ -57,14 +59,30 @@ class WaitWatch {
   struct Answer {
     TimeNs asked_at = kNever;  // kNever: answered
     bool is_silent = false;
+    bool was_connected = false;  // when it was found to be silent
   };
   // By process and communicator.
   using Sayings = std::map<std::pair<uint64_t, uint64_t>, Holdup>;
-  // What an asker knows: the version of each saying, and whether it says that nobody answers.
-  using Told = std::map<std::pair<uint64_t, uint64_t>, std::pair<uint64_t, bool>>;
+  // What an asker knows of each saying. What it does not hurry to hear is that a saying is
+  // repeated, or that a rank has come and waits, too.
+  struct Told {
+    uint64_t version = 0;
+    uint64_t posted_count = 0;
+    bool is_silent = false;
+    bool is_busy = false;
+    bool is_link = false;
+    bool is_like(const Told& other) const {
+      return posted_count == other.posted_count && is_silent == other.is_silent &&
+             is_busy == other.is_busy && is_link == other.is_link;
+    }
+    bool is_older_than(const Told& other) const {
+      return version != other.version ? version < other.version : !is_silent && other.is_silent;
+    }
+  };
+  using ToldSayings = std::map<std::pair<uint64_t, uint64_t>, Told>;
   struct Asker {
     uint64_t number = 0;
-    Told told;
+    ToldSayings told;
     int news_left = 0;  // until it asks again
   };
   struct Inquiry {
@@ -82,8 +100,11 @@ class WaitWatch {
   static std::optional<Wait> find_wait(const EngineGroup& group, TimeNs now);
   TimeNs look_at(uint64_t communicator, const EngineGroup& group, Wait wait, TimeNs now);
   void ask(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry, TimeNs now);
-  TimeNs note_silence(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry, TimeNs now,
-                      bool* has_news);
+  TimeNs note_silence(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry,
+                      TimeNs now);
+  static Told told_of(const Holdup& holdup);
+  static Holdup silence_of(uint64_t process, uint64_t communicator, const EngineGroup& group,
+                           const Inquiry& inquiry, const Answer& answer, TimeNs now);
   void tell_of_circle(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry) const;
   // Takes what was said, unless something later is known.
   void note(uint64_t communicator, Inquiry& inquiry, Holdup holdup) const;
@@ -93,13 +114,14 @@ class WaitWatch {
   std::vector<Holdup> make_report(uint64_t communicator, const EngineGroup& group, uint64_t number);
   const Holdup& speak(uint64_t communicator, const EngineGroup& group);
   void describe_absence(const EngineGroup& group, uint64_t communicator, Holdup& holdup) const;
-  void tell_askers(uint64_t communicator, Inquiry& inquiry);
+  void tell_askers(uint64_t communicator, const EngineGroup& group, Inquiry& inquiry);
   std::string explain(uint64_t communicator, const EngineGroup& group,
                       const Inquiry& inquiry) const;
   // "rank 2 (host h7, pid 4711) has not made operation 12 of group world; its last call ..."
   static std::string describe(const EngineGroup& group, const Wait& wait, uint64_t communicator,
                               const std::vector<Holdup>& holdups);
   static std::string describe_wait(const EngineGroup& group, const Wait& wait);
+  static std::string names_of(const EngineGroup& group, std::span<const uint64_t> processes);
   static std::string describe_peers(const EngineGroup& group, const Wait& wait);
   std::string own_name(const EngineGroup& group) const;
   std::string age(TimeNs since) const;
@@ -110,6 +132,7 @@ class WaitWatch {
   const Logger& logger_;
   std::string process_name_;
   std::map<uint64_t, Inquiry> inquiries_;  // by communicator
+  bool has_news_ = false;                  // the askers are told when somebody looks
 };
 
 }  // namespace mccl

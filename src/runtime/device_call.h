@@ -16,9 +16,13 @@ namespace mccl {
 
 class DeviceCall {
  public:
+  // How many waits the streams of a communicator's callers have encoded.
+  using StreamWaits = std::atomic<uint64_t>;
+
   // `ticket` was signalled on the caller's thread.
-  DeviceCall(std::shared_ptr<HandOff> hand_off, uint64_t ticket)
-      : hand_off_(std::move(hand_off)), ticket_(ticket) {}
+  DeviceCall(std::shared_ptr<HandOff> hand_off, uint64_t ticket,
+             std::shared_ptr<StreamWaits> stream_waits)
+      : hand_off_(std::move(hand_off)), ticket_(ticket), stream_waits_(std::move(stream_waits)) {}
 
   // Asks for the ticket, once. `ring` is called when it comes, unless it is here already: on any
   // thread, also after the call is over.
@@ -41,16 +45,20 @@ class DeviceCall {
   // The caller's thread: the device's stream waits for raise_consumer().
   Status wait_on_stream() {
     MCCL_RETURN_IF_ERROR(hand_off_->wait_consumer(ticket_));
-    has_waiting_stream_.store(true, std::memory_order_release);
+    uint64_t none = 0;
+    stream_wait_.compare_exchange_strong(none, stream_waits_->fetch_add(1) + 1,
+                                         std::memory_order_release, std::memory_order_relaxed);
     return Status::ok();
   }
-  bool has_waiting_stream() const { return has_waiting_stream_.load(std::memory_order_acquire); }
+  // The number of the first wait of a stream for it, from 1; 0: no stream waits.
+  uint64_t stream_wait() const { return stream_wait_.load(std::memory_order_acquire); }
 
  private:
   const std::shared_ptr<HandOff> hand_off_;
   const uint64_t ticket_;
   std::atomic<bool> is_produced_{false};
-  std::atomic<bool> has_waiting_stream_{false};
+  const std::shared_ptr<StreamWaits> stream_waits_;
+  std::atomic<uint64_t> stream_wait_{0};
 };
 
 }  // namespace mccl

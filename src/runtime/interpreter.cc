@@ -324,7 +324,7 @@ const Link* LaneRun::waited_peer() const {
 
 std::string LaneRun::describe_wait() const {
   if (state_ == State::Draining)
-    return "its last bytes to leave for " + std::to_string(code_->send_peer);
+    return "its last bytes to leave for " + streams_.send->peer_name();
   const StepCode& step = code_->steps[static_cast<size_t>(step_)];
   const std::string place = " on channel " + std::to_string(code_->channel) + " (slice " +
                             std::to_string(iteration_) + ", step " + std::to_string(step_) + ")";

@@ -197,27 +197,33 @@ void OperationQueue::settle() {
 
 TimeNs OperationQueue::expire_device_wait(TimeNs now) {
   if (!has_seen_devices_ || device_wait_limit_ns_ == 0) return kNever;
-  const auto waited = std::find_if(
-      operations_.begin(), operations_.end(), [](const std::unique_ptr<Operation>& operation) {
-        const DeviceCall* device = operation->spec_.device.get();
-        return device != nullptr && device->is_produced() && device->has_waiting_stream();
-      });
-  if (waited == operations_.end()) {
+  // A stream stands at the first wait that it came to.
+  const Operation* waited = nullptr;
+  uint64_t first_wait = 0;
+  for (const std::unique_ptr<Operation>& operation : operations_) {
+    const DeviceCall* device = operation->spec_.device.get();
+    if (device == nullptr || !device->is_produced()) continue;
+    const uint64_t wait = device->stream_wait();
+    if (wait == 0 || (waited != nullptr && wait > first_wait)) continue;
+    waited = operation.get();
+    first_wait = wait;
+  }
+  if (waited == nullptr) {
     device_wait_since_ = kNever;
     return kNever;
   }
-  if (device_wait_since_ == kNever || device_wait_completed_ != completed_count_) {
+  if (device_wait_since_ == kNever || device_wait_ != first_wait) {
     device_wait_since_ = now;
-    device_wait_completed_ = completed_count_;
+    device_wait_ = first_wait;
   }
   const TimeNs due = device_wait_since_ + device_wait_limit_ns_;
   if (due > now) return due;
   fail(
       Status(StatusCode::Timeout,
-             describe(**waited) + " Timed out: this rank's device has waited for it for " +
+             describe(*waited) + " Timed out: this rank's device has waited for it for " +
                  std::to_string(device_wait_limit_ns_ / kNsPerMs) +
                  " ms, the longest that it may (MCCL_DEVICE_WAIT; 0 lets the host wait instead); " +
-                 "the operation waits for " + (*waited)->describe_waits(4)));
+                 "the operation waits for " + waited->describe_waits(4)));
   return kNever;
 }
 
@@ -236,6 +242,7 @@ TimeNs OperationQueue::expire(TimeNs now) {
                                          seconds_text(now - operation->spec_.posted_at) + ": " +
                                          (holdups.empty() ? "" : holdups + "; ") + "waiting for " +
                                          operation->describe_waits(4)));
+    break;  // the first error is the group's
   }
   return std::min(next_deadline_, device_due);
 }

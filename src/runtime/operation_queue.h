@@ -137,7 +137,7 @@ class OperationQueue {
   // Since when a device's stream has waited, and how many operations were completed then.
   TimeNs device_wait_limit_ns_ = 0;
   TimeNs device_wait_since_ = kNever;
-  uint64_t device_wait_completed_ = 0;
+  uint64_t device_wait_ = 0;  // which of the stream's waits it is
   // What it comes to if the peer that was asked to compare finds nothing; ok: nobody was asked.
   Status doubt_;
   TimeNs doubt_since_ = kNever;

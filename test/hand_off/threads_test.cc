@@ -34,12 +34,22 @@ TEST_P(Burst, IsExact) {
 
 INSTANTIATE_TEST_SUITE_P(HandOffThreads, Burst, testing::Values(8, 24));
 
+// With a rule broken there is a race, which the thread sanitizer reports: scripts/sanitize.sh runs
+// hand_off_threads for that.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kReportsRaces = true;
+#else
+constexpr bool kReportsRaces = false;
+#endif
+
 TEST(HandOffThreads, AProducerThatIsNotAwaitedIsSeen) {
+  if (kReportsRaces) GTEST_SKIP() << "a race is reported: scripts/sanitize.sh expects that";
   const ThreadsOutcome outcome = run_threads({.fault = sim::HandOffFault::EarlyProducer});
   EXPECT_GT(outcome.violations, 0u);
 }
 
 TEST(HandOffThreads, AConsumerThatDoesNotWaitIsSeen) {
+  if (kReportsRaces) GTEST_SKIP() << "a race is reported: scripts/sanitize.sh expects that";
   const ThreadsOutcome outcome = run_threads({.fault = sim::HandOffFault::NoConsumerWait});
   EXPECT_GT(outcome.violations, 0u);
 }

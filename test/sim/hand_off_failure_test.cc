@@ -108,6 +108,27 @@ TEST_F(HandOffFailure, AStreamThatWaitsTooLongEndsTheCommunicator) {
   EXPECT_TRUE(device_->is_idle());
 }
 
+// The stream stands at its first wait, for the last call, however many others are completed
+// meanwhile.
+TEST_F(HandOffFailure, AStreamThatWaitsForTheLastCallFirstIsTimedByThatWait) {
+  make();
+  std::vector<std::shared_ptr<Work>> works;
+  for (int call = 0; call < 6; ++call) works.push_back(reduce().value());
+  for (auto work = works.rbegin(); work != works.rend(); ++work)
+    ASSERT_TRUE((*work)->wait_on_stream().value());
+  device_->commit();
+  std::vector<float> other(4, 1);
+  for (int call = 0; call < 5; ++call) {
+    (void)group_->communicator(1).all_reduce(other.data(), other.data(), 4, DataType::Float32,
+                                             ReduceOp::Sum);
+    pass(kNsPerSecond);
+  }
+  EXPECT_TRUE(works[3]->status().is_ok()) << works[3]->status().to_string();
+  ASSERT_TRUE(works[5]->is_done());
+  EXPECT_EQ(works[5]->status().code(), StatusCode::Timeout) << works[5]->status().to_string();
+  EXPECT_TRUE(device_->is_idle());
+}
+
 // A stream on which nothing can be encoded any more.
 class BrokenStream final : public HandOff {
  public:

@@ -229,6 +229,35 @@ TEST_F(WaitWatch, DataThatIsLongOnItsWayIsNoCircle) {
   for (const int rank : {0, 1, 2}) EXPECT_TRUE(status(rank).is_ok()) << rank;
 }
 
+// Rank 1 has posted a receive for later, and computes: rank 0 waits for it, not the other way
+// round.
+TEST_F(WaitWatch, AReceiveThatWasPostedEarlyIsNoCircle) {
+  for (const bool is_from_any : {false, true}) {
+    make(2);
+    post_at(0, 1, [this, is_from_any](Communicator& communicator, CallOptions options) {
+      float* room = data(communicator);
+      return is_from_any
+                 ? communicator.recv_any_source(room, 8, DataType::Float32, 7, std::move(options))
+                 : communicator.recv(room, 8, DataType::Float32, 0, 7, std::move(options));
+    });
+    post_at(0, 0, all_reduce(), 5 * kNsPerSecond);
+    run_until(6 * kNsPerSecond);
+    EXPECT_FALSE(has_line("circle")) << all_lines();
+    EXPECT_NE(status(0).message().find(name_of(1) + " has not made operation 0 of group world; it "
+                                                    "has made no call yet"),
+              std::string::npos)
+        << status(0).message();
+  }
+}
+
+TEST_F(WaitWatch, ALongWaitAmongRanksThatHaveComeNamesThem) {
+  make(3, {.bytes_per_second = 500'000});
+  data_.assign(3, std::vector<float>(4'000'000, 1));
+  for (const int rank : {0, 1, 2}) post_at(0, rank, all_reduce(4'000'000));
+  run_until(31 * kNsPerSecond);
+  EXPECT_TRUE(has_line("has waited for 30.0 s: it waits for rank ")) << all_lines();
+}
+
 TEST_F(WaitWatch, ALateRankCostsNoErrorAndNoNotice) {
   make(4);
   for (const int rank : {0, 1, 2}) post_at(0, rank, all_reduce());

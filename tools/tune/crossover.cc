@@ -148,7 +148,10 @@ std::vector<int64_t> next_sizes(std::span<const RatioPoint> coarse,
     return left.bytes < right.bytes;
   });
   const std::optional<MeasuredCrossover> border = find_crossover(all);
-  if (!border) return {};
+  if (!border) {
+    if (passes.size() >= kPassesMin) return {};
+    return closer_sizes(coarse, count, unit_bytes);
+  }
   const auto within = [&](double bytes) {
     return std::clamp(static_cast<int64_t>(bytes), coarse.front().bytes, coarse.back().bytes);
   };

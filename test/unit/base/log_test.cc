@@ -1,7 +1,11 @@
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <vector>
@@ -90,6 +94,30 @@ TEST(Logger, APipeThatNobodyReadsDoesNotStopTheWriter) {
   EXPECT_EQ(read_text, "mccl: warning: " + std::to_string(100 - whole) +
                            " lines were lost before this one: nobody read standard error\n"
                            "mccl: info: hello\n");
+}
+
+// A terminal says that it takes more when it takes one byte; signals do not make the time longer.
+TEST(Logger, ATerminalThatNobodyReadsDoesNotStopTheWriter) {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(master, 0);
+  ASSERT_EQ(grantpt(master) + unlockpt(master), 0);
+  const int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  const int standard_error = dup(STDERR_FILENO);
+  ASSERT_EQ(dup2(terminal, STDERR_FILENO), STDERR_FILENO);
+  struct sigaction action = {};
+  action.sa_handler = [](int) {};
+  struct sigaction before = {};
+  sigaction(SIGALRM, &action, &before);
+  const itimerval often = {{0, 20'000}, {0, 20'000}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  const Logger logger(LogLevel::Info, "mccl");
+  for (int line = 0; line < 1000; ++line) logger.info(std::string(300, 'x'));
+  const itimerval never = {};
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &before, nullptr);
+  dup2(standard_error, STDERR_FILENO);
+  for (const int end : {master, terminal, standard_error}) close(end);
 }
 
 TEST(Logger, APipeWithoutAReaderDoesNotEndTheProcess) {

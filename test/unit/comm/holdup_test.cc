@@ -60,14 +60,23 @@ TEST(FindCircle, LeadsThroughRanksThatHaveCome) {
 TEST(FindCircle, RanksThatWaitForEachOthersDataAreNone) {
   EXPECT_EQ(circle_of_1({2}, {waiting(2, kWorld, {3}), waiting(3, kWorld, {1})}),
             (std::vector<uint64_t>{}));
-  Holdup message = waiting(2, kWorld, {1});
-  message.waits_number = kMessageWait;
-  const std::vector<uint64_t> peers = {2};
-  EXPECT_EQ(processes(find_circle({1, kWorld, kMessageWait, peers}, {&message, 1}, kNever)),
-            (std::vector<uint64_t>{}));
-  // Where the other one has not made the call, it waits for a message that will not come.
-  message.posted_count = 0;
-  EXPECT_EQ(circle_of_1({2}, {message}), (std::vector<uint64_t>{2}));
+}
+
+// Rank 2 has come and rank 3 has not; both wait for rank 4, which waits for rank 1.
+TEST(FindCircle, LeadsThroughARankByTheWayOnWhichSomebodyIsMissing) {
+  const std::vector<Holdup> holdups = {waiting(2, kWorld, {4}), absent(3, kWorld, {4}, kOther),
+                                       waiting(4, kWorld, {1}), waiting(4, kOther, {1})};
+  const auto is_absent = [](uint64_t communicator, uint64_t) { return communicator == kOther; };
+  const std::vector<uint64_t> peers = {2, 3};
+  EXPECT_EQ(processes(find_circle({1, kWorld, 0, peers}, holdups, is_absent)),
+            (std::vector<uint64_t>{3, 4}));
+}
+
+TEST(Holdup, BusyInAnOperationHoldsUpThatOneAndTheNext) {
+  const Holdup busy{.posted_count = 9, .waits_number = 5, .is_busy = true};
+  EXPECT_FALSE(busy.holds(4));
+  EXPECT_TRUE(busy.holds(5));
+  EXPECT_TRUE(busy.holds(6));
 }
 
 TEST(FindCircle, IsTheShortest) {
